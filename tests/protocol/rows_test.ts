@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import type { Cache } from "../../store/cache.ts";
 import { openCache, RowKind, type RowRequest } from "../../store/row_cache.ts";
 import { StoreMode } from "../../store/operation.ts";
@@ -281,6 +281,22 @@ Deno.test("the log names each command of a row once, and the one that fails", ()
     "protocol_error tcp:127.0.0.1:1: SERVER_ERROR no such luck: set bad2 0 0 1",
     "command tcp:127.0.0.1:1: mn",
   ]);
+});
+
+Deno.test("a connection that ends while its long value waits for memory leaves none", () => {
+  const rows = new Rows(["-m", "2"]);
+  const set = (key: string, length: number): string =>
+    `set ${key} 0 0 ${length}\r\n${"v".repeat(length)}\r\n`;
+  const [first, second, waiting, last] = Array.from({ length: 4 }, () => rows.side.connect());
+  first!.ask(set("a", 700_000));
+  second!.ask(set("b", 700_000));
+  assertEquals(waiting!.ask(set("c", 300_000)), "");
+  waiting!.disconnect();
+  rows.run();
+  assertEquals([...rows.rows.keys()], ["a", "b"]);
+  assertEquals([first!.ask(""), second!.ask("")], ["STORED\r\n", "STORED\r\n"]);
+  assertMatch(last!.ask("stats\r\n"), /values_arriving 0\r\n/);
+  rows.side.check();
 });
 
 Deno.test("a row is fetched and locked; its holder writes it, and others wait", () => {

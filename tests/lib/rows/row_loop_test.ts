@@ -212,9 +212,10 @@ testDatabases("a problem lasts until the database has answered", async (database
     if (isDown) throw new Error("the database is down");
     return await answer();
   };
+  let endText: string | null = null;
   await using rows = await Setting.open(database, (source) => ({
     get endText() {
-      return source.endText;
+      return endText;
     },
     read: (keys) => whileUp(() => source.read(keys)),
     write: (group) => whileUp(() => source.write(group)),
@@ -231,4 +232,7 @@ testDatabases("a problem lasts until the database has answered", async (database
     assertEquals(await ask(), answered);
     assertEquals(rows.problem, null);
   }
+  endText = "another server has the database";
+  const { outcome, text } = await rows.done(rows.ask(RowKind.READ, "unread"));
+  assertEquals([outcome, text], [Outcome.ROW_ERROR, endText]);
 });

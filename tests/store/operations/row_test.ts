@@ -4,7 +4,7 @@ import type { Cache } from "../../../store/cache.ts";
 import { formatCache, openCache, RowKind, type RowRequest } from "../../../store/row_cache.ts";
 import { checkStore } from "../../../store/check/check.ts";
 import { writeClock } from "../../../store/clock.ts";
-import { ROOM_WAIT_SEC } from "../../../store/limits.ts";
+import { MIB, ROOM_WAIT_SEC } from "../../../store/limits.ts";
 import { NO_ITEM } from "../../../store/memory/item.ts";
 import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { REQUEST } from "../../../store/memory/request_layout.ts";
@@ -12,13 +12,14 @@ import { Operation } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import type { RowSession } from "../../../store/rows/row_session.ts";
 import { type RequestSlot, RequestState } from "../../../store/rows/row_requests.ts";
-import { keyIn, storeOptions } from "../../support/store.ts";
+import { type ChangedOptions, keyIn, storeOptions } from "../../support/store.ts";
 
 const encoder = new TextEncoder();
 
-function makeCache(rightFrom?: string): Cache {
+function makeCache(rightFrom?: string, changed: ChangedOptions = {}): Cache {
   const rows = { prefixes: [""], expiry: "refuse", rightFrom } as const;
-  const memory = new Memory(createSharedMemory(storeOptions({ rows, leaseEntries: 100 })));
+  const options = storeOptions({ rows, leaseEntries: 100, ...changed });
+  const memory = new Memory(createSharedMemory(options));
   return formatCache(memory);
 }
 
@@ -56,15 +57,15 @@ function valueIn(cache: Cache, key: string): string | null {
 const ROW = { flags: 7, data: encoder.encode("hello"), version: 42 };
 
 Deno.test("writes wait while the values that are copied take their share; reads go on", () => {
-  const cache = makeCache();
+  const cache = makeCache(undefined, { memoryLimitBytes: 8 * MIB, itemSizeMaxBytes: 4 * MIB });
   const { rows, parking } = cache;
   const share = cache.memory.limitBytes / 4;
-  const write = (key: string, owner: number): void => {
-    const operation = new Operation(region(key + "v".repeat(1000)));
+  const write = (key: string, owner: number, length = 1000): void => {
+    const operation = new Operation(region(key + "v".repeat(length)));
     operation.begin(0, key.length);
     operation.owner = owner;
     operation.valueOffset = key.length;
-    operation.valueLength = 1000;
+    operation.valueLength = length;
     cache.enter();
     parking!.session = null;
     assertEquals(cache.store(operation), Outcome.PARKED);
@@ -82,6 +83,9 @@ Deno.test("writes wait while the values that are copied take their share; reads 
   assertEquals(keysWith(share - 500), ["read"]);
   assertEquals(keysWith(share - 1500), ["a"]);
   assertEquals(keysWith(0), ["b"]);
+  write("long", 4, share + 1);
+  assertEquals(keysWith(1), []);
+  assertEquals(keysWith(0), ["long"], "one value may be of any length");
 });
 
 Deno.test("a read fills the cache and answers everybody of its batch", () => {
@@ -115,6 +119,20 @@ Deno.test("what was read before the row was invalidated is answered and not cach
   cache.rows!.answerRead(taken, ROW, true);
   assertEquals(cache.rows!.requests.outcomeOf(slot), Outcome.OK);
   assertEquals(valueIn(cache, "foo"), null);
+  checkStore(cache.memory);
+});
+
+Deno.test("what was read under an update token is answered and not cached", () => {
+  const cache = makeCache();
+  for (const row of [ROW, null]) {
+    const slot = ask(cache, "foo");
+    cache.rows!.answerRead(take(cache), row, false);
+    const outcome = row === null ? Outcome.NOT_FOUND : Outcome.OK;
+    assertEquals(cache.rows!.requests.outcomeOf(slot), outcome);
+    assertEquals(valueIn(cache, "foo"), null);
+  }
+  ask(cache, "foo");
+  assertEquals(take(cache).length, 1, "nor is it remembered as absent");
   checkStore(cache.memory);
 });
 

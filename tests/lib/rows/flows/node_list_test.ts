@@ -269,3 +269,29 @@ Deno.test("nodes whose time is over keep no room from others; members do", () =>
   assert(list.isReadable(silent));
   assert(!list.isReadable(after), "the first silent node has made room");
 });
+
+Deno.test("a node that asks and confirms nothing is no member after its time", () => {
+  const list = new NodeList(1, MEMBER_MS, DRIFT_SHARE);
+  const session = list.join("one", "", 0)!;
+  list.renew(session, Infinity, 0);
+  const deletion = list.delete([KEY], 1);
+  assertEquals(list.renew(session, Infinity, 1 + MEMBER_MS), MEMBER_MS);
+  assertEquals(list.renew(session, Infinity, 2 + MEMBER_MS), null);
+  assert(!list.isDone(deletion, 2 + MEMBER_MS), "it may serve until its time is over");
+  assert(list.isDone(deletion, 3 * MEMBER_MS));
+});
+
+Deno.test("a node that joins again ends its session before; one that leaves ends its own", () => {
+  const list = new NodeList(1, MEMBER_MS, DRIFT_SHARE);
+  const first = list.join("one", "", 0)!;
+  list.renew(first, Infinity, 0);
+  const deletion = list.delete([KEY], 1);
+  const second = list.join("one", first, 1)!;
+  assertEquals([list.isReadable(first), list.isReadable(second)], [false, true]);
+  assert(list.isDone(deletion, 1), "it has no rows any more");
+  list.renew(second, Infinity, 1);
+  const later = list.delete([KEY], 2);
+  list.leave(second, 2);
+  assertEquals([list.isReadable(second), list.mayServe(2), list.size], [false, false, 0]);
+  assert(list.isDone(later, 2));
+});

@@ -1,0 +1,50 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { NodeFlows } from "../../../../lib/rows/flows/node_flows.ts";
+import { EVERY_ROW } from "../../../../lib/rows/flows/node_list.ts";
+
+const GRANTED_MS = 100;
+const ENDED = -1;
+const FOUND = [{ row: null, version: 0, epoch: 1, cacheable: true }];
+
+/** A node that has joined at 0 ms, and the end of its right. */
+class Member {
+  deadlineMs = 0;
+  readonly flows = new NodeFlows({
+    nowMs: () => 0,
+    renew: (deadlineMs) => this.deadlineMs = deadlineMs,
+    end: () => this.deadlineMs = ENDED,
+  });
+
+  constructor(session = "one") {
+    const joining = this.flows.join();
+    assertEquals(joining.next().value!.kind, "dropRows");
+    assertEquals(joining.next().value!.kind, "join");
+    assert(joining.next({ session, grantedMs: GRANTED_MS }).done);
+    assertEquals(this.deadlineMs, GRANTED_MS);
+  }
+}
+
+Deno.test("an answer to a node that has signed off renews nothing", () => {
+  const member = new Member();
+  const serving = member.flows.serve();
+  assertEquals(serving.next().value.kind, "poll");
+  const { value } = member.flows.signOff().next();
+  assertEquals(value, { kind: "leave", session: "one" });
+  assertEquals(member.deadlineMs, ENDED);
+  assertThrows(() => serving.next({ seq: 0, keys: [], grantedMs: GRANTED_MS }));
+  assertEquals(member.deadlineMs, ENDED);
+});
+
+Deno.test("a row that was asked for before all rows were removed is not kept", () => {
+  const { flows } = new Member();
+  const serving = flows.serve();
+  serving.next();
+  const reading = flows.read(["k"]);
+  reading.next();
+  const due = { seq: 1, keys: [EVERY_ROW], grantedMs: GRANTED_MS };
+  assertEquals(serving.next(due).value.kind, "dropRows");
+  assertEquals(reading.next(FOUND).value, [{ ...FOUND[0]!, cacheable: false }]);
+  const later = flows.read(["k"]);
+  later.next();
+  assertEquals(later.next(FOUND).value, FOUND);
+});
