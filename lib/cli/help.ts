@@ -33,7 +33,7 @@ export const EXIT_STATUS = [
 export const NOTES =
   "Sizes take the suffix k, m or g. Other options of memcached are accepted if they are not needed " +
   "here; the server logs why and what to use instead. Words of -o that it cannot honour, such as " +
-  "ext_path, are errors.";
+  "those for storage outside of memory, are errors.";
 
 /** Describes every implemented option, in the order of `--help`. */
 export function optionTexts(groups: readonly OptionGroup[]): OptionText[] {
