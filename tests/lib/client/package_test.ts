@@ -28,6 +28,25 @@ no TLS: ConnectionError
 wrong password: ConnectionError
 `;
 
+/** What each flow gives, once. */
+const FLOWS_RESULTS = `herd: 1 1
+put with tokens: bbb
+unknown: OutcomeUnknownError false told
+tags: ccc
+many: m1 1 m2 1
+namespace: 2
+lock: true 5
+cas: 6 2
+abort: AbortError
+`;
+
+/** Programs that run as those of users do. */
+const PROGRAMS = [
+  "examples/client.mjs",
+  "tests/lib/client/tls_client.mjs",
+  "tests/lib/client/flows_client.mjs",
+];
+
 const tasks: Record<string, { command: string }> =
   JSON.parse(Deno.readTextFileSync(path("deno.json"))).tasks;
 
@@ -92,7 +111,7 @@ Deno.test({
         "--no-audit",
         "./leased-client.tgz",
       ]);
-      for (const program of ["examples/client.mjs", "tests/lib/client/tls_client.mjs"]) {
+      for (const program of PROGRAMS) {
         const text = await Deno.readTextFile(path(program));
         const asUser = text.replace(/"(?:\.\.\/)+lib\/client\/mod\.ts"/, '"@leased/client"');
         await Deno.writeTextFile(`${folder}/${program.split("/").at(-1)}`, asUser);
@@ -114,6 +133,12 @@ Deno.test({
         assertStringIncludes(output, "first title");
         assertStringIncludes(output, "second title");
         assertStringIncludes(output, "loads: 2");
+        const flows = await run(folder, program, [...args, "flows_client.mjs", `${server.port}`]);
+        assertEquals(flows, FLOWS_RESULTS);
+        {
+          using client = await server.connect();
+          await client.ask("flush_all\r\n", "OK\r\n");
+        }
         const { certPath, keyPath, port } = secured;
         const tls = [...args, "tls_client.mjs", `${port}`, certPath, keyPath];
         assertEquals(await run(folder, program, tls), TLS_RESULTS);
