@@ -5,7 +5,7 @@ import {
   type TestDatabase,
   testDatabases,
 } from "../../../support/servers/databases.ts";
-import { runInit, startProxy } from "../../../support/servers/proxy_process.ts";
+import { runInit, startNode, startProxy } from "../../../support/servers/proxy_process.ts";
 
 import { ServerProcess, until } from "../../../support/servers/server_process.ts";
 
@@ -160,10 +160,14 @@ testDatabases(
   async (database) => {
     await prepare(database);
     await using proxy = await startProxy(database, [], FOLLOW);
+    await using node = await startNode([proxy]);
     using client = await proxy.connect();
+    using reader = await node.connect();
     await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
     await client.ask(WAIT, "OK\r\n");
-    await client.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
+    for (const each of [client, reader]) {
+      await each.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
+    }
     // As a server does whose slot was removed: both statements before the origin is back.
     await until(async () => {
       try {
@@ -180,7 +184,9 @@ testDatabases(
     await write(database, "UPDATE kv SET value = 'two'");
     await proxy.line("does not exist; all caches are emptied");
     await client.ask(WAIT, "OK\r\n");
-    await client.ask("get k\r\n", "VALUE k 0 3\r\ntwo\r\nEND\r\n");
+    for (const each of [client, reader]) {
+      await each.ask("get k\r\n", "VALUE k 0 3\r\ntwo\r\nEND\r\n");
+    }
   },
   ["PostgreSQL"],
 );
