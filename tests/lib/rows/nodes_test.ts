@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { testDatabases } from "../../support/servers/databases.ts";
+import { sharedPostgres, testDatabases } from "../../support/servers/databases.ts";
 import { freePort } from "../../support/free_ports.ts";
 import {
   NODE_PERMISSIONS as PERMISSIONS,
@@ -126,6 +126,26 @@ testDatabases("a node that ends signs off: no write waits for it", async (databa
   assertMatch(await writer.rest(), /^END \d+\r\n$/);
   await origin.line("node one has ended");
 });
+
+testDatabases(
+  "an origin that ends before its nodes leaves their time to the next one",
+  async (database) => {
+    const servedMs = async (): Promise<string> =>
+      await (await sharedPostgres()).execute("SELECT serves_ms FROM leased_proxy", database.url);
+    for (const isFirst of [false, true]) {
+      await using origin = await startProxy(database, NO_CACHES, ["--member-time", "600000"]);
+      await using node = await startNode([origin]);
+      if (!isFirst) {
+        node.signal("SIGTERM");
+        await node.ended();
+      }
+      origin.signal("SIGTERM");
+      assertEquals((await origin.ended()).code, 0);
+      assertEquals(await servedMs(), isFirst ? "600000" : "0");
+    }
+  },
+  ["PostgreSQL"],
+);
 
 testDatabases(
   "a node without its origin answers ordinary items, and comes back by a stand-by",
