@@ -10,6 +10,8 @@ import * as wire from "./wire.ts";
 
 /** How often a node asks while nothing is deleted: so many times in the time of one renewal. */
 const RENEWALS = 4;
+/** And so often at least: a node takes an origin that is silent for longer for one that has gone. */
+const WAIT_MS_MAX = 500;
 const SESSION_OVER = latin1Text(REPLY.NOT_FOUND);
 const NAME = /^[\x21-\x7e]{1,255}$/;
 
@@ -184,7 +186,7 @@ export class NodeDesk {
     this.#polls.get(session)?.();
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#polls.set(session, resolve);
-    const timer = setTimeout(resolve, this.#world.memberMs / RENEWALS);
+    const timer = setTimeout(resolve, Math.min(this.#world.memberMs / RENEWALS, WAIT_MS_MAX));
     await promise;
     clearTimeout(timer);
     if (this.#polls.get(session) === resolve) this.#polls.delete(session);

@@ -111,6 +111,22 @@ testDatabases(
   },
 );
 
+testDatabases("a long membership is renewed before its node gives up", async (database) => {
+  await using origin = await startProxy(database, NO_CACHES, ["--member-time", "600000"]);
+  await using node = await startNode([origin], ["--node-name", "one"]);
+  using client = await origin.connect();
+  let lastMs = 0;
+  for (let renewals = 0; renewals < 6;) {
+    await client.send("caches\r\n");
+    const [, age] = /NODE one member (\d+) /.exec(await client.until(/END \d+\r\n/)) ?? [];
+    if (Number(age) < lastMs) renewals++;
+    lastMs = Number(age);
+  }
+  using reader = await node.connect();
+  await reader.send("stats rows\r\n");
+  assertMatch(await reader.until("END\r\n"), /STAT node_joins 1\r\n/);
+}, ["SQLite"]);
+
 testDatabases("a node that ends signs off: no write waits for it", async (database) => {
   // Longer than the test may take.
   await using origin = await startProxy(database, NO_CACHES, ["--member-time", "600000"]);
