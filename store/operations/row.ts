@@ -175,10 +175,7 @@ export class RowOperations {
   }
 
   #expel(item: ItemRef, hash: number, endsClientLease: boolean): void {
-    if (item !== NO_ITEM) {
-      if (this.#links.items.state(item) & STATE.LOCKED) this.#void(item, hash);
-      else this.#lookup.unlink(item, hash);
-    }
+    if (item !== NO_ITEM) this.#remove(item, hash);
     const { leases } = this.#guard;
     const lease = leases.find(this.#operation);
     if (lease !== NO_LEASE && (endsClientLease || !leases.isHeldByClient(lease))) {
@@ -187,26 +184,51 @@ export class RowOperations {
   }
 
   /**
-   * Removes all rows from this cache, and the notes of absent ones. A step takes the mutex itself; others get it in
-   * between. Rows that are filled meanwhile stay: the caller lets none be filled.
+   * Removes rows from this cache, the notes of absent ones, and every lease of such a key. A locked row loses its value
+   * and stays locked. A step takes the mutex itself; others get it in between. What was read before the first step is
+   * not there after the last one; a lease that is given meanwhile stays.
    *
-   * @param prefixes Of the keys that are rows; "" for all.
+   * @param prefixes Of the keys; "" for all rows.
    */
   *dropRows(prefixes: readonly string[]): Generator<void> {
-    const isAll = prefixes.includes("");
-    const rows = new Prefixes(prefixes);
-    const { items } = this.#links;
+    const covered = new Prefixes(prefixes);
+    // First: no value that was read before is filled behind the walk.
+    yield* this.#dropLeases(covered);
+    const { items, memory, prefetch } = this.#links;
     const walk = new KeyWalk(this.#links, true);
     while (!walk.isDone) {
       this.#enter();
       for (let looked = 0; looked < DROP_MAX && !walk.isDone; walk.next()) {
         looked += 1 + walk.visit((item) => {
-          const segment = this.#links.memory.segmentOf(item);
+          const segment = memory.segmentOf(item);
           const keyOffset = items.keyOffset(item);
           const keyLength = items.keyLength(item);
-          if (!isAll && !rows.covers(segment, keyOffset, keyLength)) return;
-          this.#lookup.unlink(item, this.#links.prefetch.hashOf(segment, keyOffset, keyLength));
+          if (!covered.covers(segment, keyOffset, keyLength)) return;
+          this.#remove(item, prefetch.hashOf(segment, keyOffset, keyLength));
         });
+      }
+      this.#leave();
+      yield;
+    }
+  }
+
+  *#dropLeases(covered: Prefixes): Generator<void> {
+    const { leases } = this.#guard;
+    const { table } = leases;
+    const { prefetch } = this.#links;
+    for (let bucket = 0; bucket < table.bucketCount;) {
+      this.#enter();
+      for (let looked = 0; looked < DROP_MAX && bucket < table.bucketCount; bucket++) {
+        looked++;
+        for (let lease = table.head(bucket), next; lease !== NO_LEASE; lease = next) {
+          next = table.next(lease);
+          looked++;
+          leases.copyKey(lease, this.#key, 0);
+          const length = leases.keyLength(lease);
+          if (covered.covers(this.#key, 0, length)) {
+            leases.drop(lease, prefetch.hashOf(this.#key, 0, length));
+          }
+        }
       }
       this.#leave();
       yield;
@@ -299,6 +321,11 @@ export class RowOperations {
   }
 
   // --- private -----------------------------------------------------------------------------------
+
+  #remove(item: ItemRef, hash: number): void {
+    if (this.#links.items.state(item) & STATE.LOCKED) this.#void(item, hash);
+    else this.#lookup.unlink(item, hash);
+  }
 
   /** Takes the value of a locked row from its readers. The lock stays. */
   #void(item: ItemRef, hash: number): void {

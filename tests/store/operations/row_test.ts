@@ -331,3 +331,47 @@ Deno.test("a write that waits for memory lets no other of its connection go firs
   assertEquals(ahead.session, null, "ahead of its turn it does not wait");
   assert(parking.hasLeftAhead);
 });
+
+Deno.test("rows of a prefix are removed, with the leases under which they are read", () => {
+  const cache = makeCache();
+  const { rows } = cache;
+  const fill = (key: string): void => {
+    ask(cache, key);
+    rows!.answerRead(take(cache), key === "a:absent" ? null : ROW, true);
+  };
+  for (const key of ["a:1", "a:absent", "b:1", "a"]) fill(key);
+  ask(cache, "a:2");
+  const old = take(cache);
+  const walk = rows!.dropRows(["a:"]);
+  walk.next();
+  // Its lease has gone before the values.
+  rows!.answerRead(old, ROW, true);
+  ask(cache, "a:3");
+  const fresh = take(cache);
+  while (!walk.next().done);
+  rows!.answerRead(fresh, ROW, true);
+  const left = ["a:1", "a:2", "a:3", "b:1", "a"].filter((key) => valueIn(cache, key) !== null);
+  assertEquals(left, ["a:3", "b:1", "a"]);
+  ask(cache, "a:absent");
+  assertEquals(take(cache).length, 1);
+  checkStore(cache.memory);
+});
+
+Deno.test("a locked row of a prefix loses its value and keeps its lock", () => {
+  const cache = makeCache();
+  ask(cache, "a:1");
+  cache.rows!.answerRead(take(cache), ROW, true);
+  const operation = new Operation(region("a:1"));
+  operation.begin(0, 3);
+  operation.owner = 5;
+  cache.enter();
+  assertEquals(cache.lock(operation), Outcome.OK);
+  cache.leave();
+  for (const walk = cache.rows!.dropRows([""]); !walk.next().done;);
+  assertEquals(valueIn(cache, "a:1"), null);
+  cache.enter();
+  assertEquals(cache.rows!.invalidate("a:1", 6), false);
+  assertEquals(cache.rows!.invalidate("a:1", 5), true);
+  cache.leave();
+  checkStore(cache.memory);
+});
