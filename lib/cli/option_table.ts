@@ -269,6 +269,7 @@ const ROWS = [
   ["origin-login",   "",   "text",   "path",          NONE, NONE,  "",                 "file with the line user:password for an origin that asks for passwords; the level node is needed"],
   ["origin-ca-cert", "",   "text",   "path",          NONE, NONE,  "",                 "reach the origin over TLS, and verify it against these certificates in PEM, beside the runtime's root certificates"],
   ["follow",         "",   "switch", "",              NONE, NONE,  "",                 "with --db: read the database's log, and delete rows that other programs change; `init --follow` prepares the database"],
+  ["views",          "",   "text",   "file",          NONE, NONE,  "",                 "with --follow: file of views, keys whose values are results of queries; SIGHUP reads it again"],
   ["lag-max",        "",   "whole",  "milliseconds",   100, INT31, "10000",            "with --follow: /health fails when changes have not been applied for so long"],
 ] as const satisfies readonly OptionRow[];
 
@@ -276,6 +277,7 @@ const ROWS = [
 const INIT = [
   ["run", "", "switch", "", NONE, NONE, "", "with init: make the tables, instead of printing the SQL"],
   ["follow", "", "switch", "", NONE, NONE, "", "with init: make what --follow of the server needs, too"],
+  ["views",  "", "text", "file", NONE, NONE, "", "with init --follow: make what --views of the server needs, too"],
 ] as const satisfies readonly OptionRow[];
 
 // deno-fmt-ignore

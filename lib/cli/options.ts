@@ -340,6 +340,7 @@ function toRows(parsed: ServerArguments, errors: string[]): RowArguments | null 
     "take-over",
     "follow",
     "lag-max",
+    "views",
   ];
   for (const name of needDatabase as (keyof typeof values)[]) {
     if (given.has(name)) errors.push(`--${name}: needs --db`);

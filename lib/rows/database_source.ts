@@ -39,6 +39,14 @@ export class DatabaseSource implements RowSource {
     return this.#runner.run(this.#flows.read(keys));
   }
 
+  isSlow(key: string): boolean {
+    return this.#runner.views.find(key) !== null;
+  }
+
+  refusalOf(key: string): string | null {
+    return this.#runner.views.refusalOf(key);
+  }
+
   write(group: readonly QueuedWrite[]): Promise<readonly WriteReply[]> {
     return this.#runner.run(this.#flows.write(group));
   }

@@ -24,8 +24,11 @@ import type { NodeOptions } from "./nodes/options.ts";
 import { openRowCache } from "./open_row_cache.ts";
 import type { RowsOptions } from "./options.ts";
 import { RowLoop } from "./row_loop.ts";
-import { rowStats } from "./row_stats.ts";
+import { rowStats, viewStats } from "./row_stats.ts";
 import { pause, StepRunner } from "./step_runner.ts";
+import { everyKeyOf } from "./key_range.ts";
+import type { Views } from "./views/view.ts";
+import { readViewsFile } from "./views/views_file.ts";
 
 /** Ended tokens kept in memory; the database remembers the used ones for longer. */
 const ENDED_TOKENS_MAX = 10_000;
@@ -130,6 +133,8 @@ class DatabaseThread {
   #isConfirmed = true;
   #isDeposed = false;
   #isTicking = false;
+  #isStopping = false;
+  #viewsReload: Promise<void> = Promise.resolve();
   #purgeMs = performance.now();
   #resolveMs = 0;
   #resolvePauseMs = TICK_MS;
@@ -201,8 +206,10 @@ class DatabaseThread {
     const list = new ListKeeper(connect, report);
     let backend: Backend | undefined;
     try {
+      const views = viewsOf(options);
       backend = await openBackend(options);
       const runner = new StepRunner(cache, backend, pause);
+      if (views !== null) await runner.views.replace(views, await backend.prepareViews(views));
       const taken = await runner.run(
         takeOver<CacheClient>(
           options.takeover,
@@ -290,12 +297,14 @@ class DatabaseThread {
     await this.#end();
     this.#list.close();
     await this.#following;
+    await this.#runner.views.close();
     const mark = this.#savesRows ? await this.#noteMark() : "";
     await this.#backend.close();
     return mark;
   }
 
   stop(): void {
+    this.#isStopping = true;
     void this.#follower?.stop();
     this.#loop.stop();
   }
@@ -338,8 +347,14 @@ class DatabaseThread {
     if (this.#flows.isDeposed) this.#sendState();
   }
 
-  /** Reads the file of caches again. A file with mistakes changes nothing. */
+  /** Reads the files of caches and views again. One with mistakes changes nothing. */
   reload(): void {
+    this.#reloadCaches();
+    if (this.#options.viewsPath === "") return;
+    this.#viewsReload = this.#viewsReload.then(() => this.#reloadViews());
+  }
+
+  #reloadCaches(): void {
     if (this.#options.cachesPath === "") return;
     try {
       void this.#list.set(this.#changer, readCachesFile(this.#options.cachesPath));
@@ -351,6 +366,34 @@ class DatabaseThread {
         message: `SIGHUP: the list of caches stays as it is: ${reason}`,
         fields: { reason },
       });
+    }
+  }
+
+  async #reloadViews(): Promise<void> {
+    const { views } = this.#runner;
+    try {
+      const next = viewsOf(this.#options)!;
+      const prefixes = await views.replace(next, await this.#backend.prepareViews(next));
+      const message = `SIGHUP: ${next.all.length} views are served, ${next.path}`;
+      report({ level: "info", event: "views", message, fields: { views: next.all.length } });
+      await this.#expelPrefixes(prefixes);
+      // A change that the log had under the views before may not have been visible to reads since.
+      const follower = this.#follower!;
+      const end = await this.#backend.endOfLog();
+      while (!await follower.wait(end, TICK_MS) && !this.#isStopping) await pause(TICK_MS);
+      await this.#expelPrefixes(prefixes);
+    } catch (error) {
+      const reason = reasonOf(error);
+      const message = `SIGHUP: the views stay as they are: ${reason}`;
+      report({ level: "error", event: "views_refused", message, fields: { reason } });
+    }
+  }
+
+  async #expelPrefixes(prefixes: readonly string[]): Promise<void> {
+    for (let left: readonly string[] = prefixes.map(everyKeyOf); left.length > 0;) {
+      left = (await this.#expeller.expel(left))?.left ?? [];
+      if (left.length > 0) await pause(TICK_MS);
+      if (this.#isStopping) return;
     }
   }
 
@@ -409,7 +452,10 @@ class DatabaseThread {
     const follower = this.#follower ?? undefined;
     const problem = isDeposed ? deposedText : this.#loop.problem ?? this.#lagProblem;
     const nodes = this.#desk.states;
-    const stats = [...rowStats(this.#flows, this.#runner.times, nodes, follower)];
+    const stats = [
+      ...rowStats(this.#flows, this.#runner.times, nodes, follower),
+      ...viewStats(this.#runner.views),
+    ];
     say({ kind: "state", stats, problem, nodes, tokens: this.#oldestTokens });
   }
 }
@@ -430,6 +476,16 @@ function reportWait({ takeover, database }: RowsOptions, problem: string | null)
     message: `another origin serves the rows of ${name}: waiting for its end`,
     fields: { database: name, takeover },
   });
+}
+
+/** @returns Null: there are none. @throws StartError */
+function viewsOf({ viewsPath, prefixes }: RowsOptions): Views | null {
+  if (viewsPath === "") return null;
+  try {
+    return readViewsFile(viewsPath, prefixes);
+  } catch (error) {
+    throw new StartError("cannot use --views", error, true);
+  }
 }
 
 /** @throws StartError */

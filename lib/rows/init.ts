@@ -5,6 +5,7 @@ import { INIT_OPTIONS } from "../cli/option_table.ts";
 import { configureLog, type LogFormat, logProcess } from "../log.ts";
 import type { ProcessInfo } from "../process_info.ts";
 import { reasonOf } from "../reason.ts";
+import { valueOr } from "../cli/values.ts";
 import { handleSignals } from "../signals.ts";
 import { databaseName } from "./databases/backend.ts";
 import { type DatabaseOptions, openBackend } from "./databases/open_backend.ts";
@@ -14,7 +15,10 @@ import {
   sqliteFollowSchema,
   sqliteSchema,
 } from "./databases/schema.ts";
+import { triggerSchemaOf } from "./databases/sqlite_triggers.ts";
 import { toDatabaseOptions } from "./row_arguments.ts";
+import { Views } from "./views/view.ts";
+import { readViewsFile } from "./views/views_file.ts";
 
 /** Matches the errors of PostgreSQL and SQLite about a user who may not create tables. */
 const NOT_PERMITTED = /permission denied|must be owner|readonly database/;
@@ -29,6 +33,7 @@ export type InitCommand =
 export interface InitOptions extends DatabaseOptions {
   /** Whether an origin is to follow the changes of other writers. */
   readonly follows: boolean;
+  readonly views: Views;
 }
 
 /** Parses the command line after `leased proxy init`: it prints the SQL that makes the tables, or runs it. */
@@ -36,7 +41,11 @@ export function readInitCommand(argv: readonly string[], processInfo: ProcessInf
   const { values, errors } = parseOptions(argv, INIT_OPTIONS);
   if (values.help) return { kind: "print", text: helpText(processInfo.version) };
   const logFormat = values["log-format"];
-  const options = { ...toDatabaseOptions(values, errors), follows: values.follow };
+  if (values.views !== "" && !values.follow) errors.push("--views: needs --follow");
+  const views = values.views === ""
+    ? Views.NONE
+    : valueOr(Views.NONE, () => readViewsFile(values.views, [""]), errors, "--views");
+  const options = { ...toDatabaseOptions(values, errors), follows: values.follow, views };
   if (errors.length > 0) return { kind: "refuse", errors, logFormat };
   return values.run
     ? { kind: "init", options, logFormat }
@@ -54,7 +63,7 @@ export async function makeTables(
   try {
     const backend = await openBackend(options);
     try {
-      if (options.follows) await backend.prepareChanges();
+      if (options.follows) await backend.prepareChanges(options.views);
     } finally {
       await backend.close();
     }
@@ -70,11 +79,13 @@ export async function makeTables(
 }
 
 /** Returns the SQL that creates the tables, to be executed by a user who may create tables. */
-function schemaOf({ database, names, follows }: InitOptions): string {
+function schemaOf({ database, names, follows, views }: InitOptions): string {
   const isFile = database.kind === "sqlite";
   const schema = isFile ? sqliteSchema(names) : postgresSchema(names);
   if (!follows) return schema.trimEnd();
-  const more = isFile ? sqliteFollowSchema(names) : postgresFollowSchema(names);
+  const more = isFile
+    ? sqliteFollowSchema(names) + triggerSchemaOf(database.path, views)
+    : postgresFollowSchema(names, views);
   return (schema + more).trimEnd();
 }
 

@@ -30,6 +30,8 @@ export interface RowsOptions extends DatabaseOptions {
   readonly appliedTtlSec: number;
   /** Whether changes of other writers are read from the database's log. */
   readonly follows: boolean;
+  /** The file of views; "": none. */
+  readonly viewsPath: string;
   /** How far behind the log `/health` is well, in milliseconds. */
   readonly lagMsMax: number;
 }

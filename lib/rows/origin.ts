@@ -98,7 +98,7 @@ export class Origin {
   }
 
   /** Reads the file of caches again. */
-  reloadCaches(): void {
+  reloadFiles(): void {
     this.#send({ kind: "reload" });
   }
 

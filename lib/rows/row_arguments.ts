@@ -42,6 +42,7 @@ export function toRowsOptions(
     errors.push("--standby and --take-over: give one of them");
   }
   if (given.has("lag-max") && !values.follow) errors.push("--lag-max: needs --follow");
+  if (values.views !== "" && !values.follow) errors.push("--views: needs --follow");
   const options = toDatabaseOptions(values, errors);
   return {
     ...options,
@@ -60,6 +61,7 @@ export function toRowsOptions(
     tokensMax: values["token-entries"] || TOKENS_MAX,
     appliedTtlSec: values["applied-ttl"],
     follows: values.follow,
+    viewsPath: values.views,
     lagMsMax: values["lag-max"],
   };
 }

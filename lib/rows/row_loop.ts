@@ -14,6 +14,13 @@ const READS_AT_ONCE = 3;
 /** Longest sleep, in case a bell is missed. */
 const SLEEP_MS = 1000;
 
+/** Reads that go together. */
+interface ReadLane {
+  waiting: RowRequest[];
+  /** Groups that are being read. */
+  underWay: number;
+}
+
 /**
  * The loop of the database thread: takes the requests of connections, and answers them. Reads that arrive while others
  * are under way go together, and so do writes: those of one transaction are a group. A lone request waits for nothing.
@@ -22,8 +29,9 @@ export class RowLoop {
   readonly #cache: Cache;
   readonly #source: RowSource;
   readonly #keepsExpiry: boolean;
-  #reads: RowRequest[] = [];
-  #readsUnderWay = 0;
+  readonly #reads: ReadLane = { waiting: [], underWay: 0 };
+  /** Of keys whose queries may be slow. */
+  readonly #slowReads: ReadLane = { waiting: [], underWay: 0 };
   readonly #writes = new WriteQueue();
   /** Whether `#writeTogether` is about to run. */
   #isWriteDue = false;
@@ -75,13 +83,9 @@ export class RowLoop {
     this.#underWay++;
     switch (request.kind) {
       case RowKind.READ:
-        this.#reads.push(request);
-        return;
+        return this.#queueRead(request);
       case RowKind.TOUCH:
-        if (!this.#keepsExpiry) {
-          this.#reads.push(request);
-          return;
-        }
+        if (!this.#keepsExpiry) return this.#queueRead(request);
         return this.#queueWrite(request);
       case RowKind.COMMAND:
         void this.#execute(request, rows.valueOf(request));
@@ -93,15 +97,22 @@ export class RowLoop {
 
   // --- reads -----------------------------------------------------------------------------------------
 
-  #readTogether(): void {
-    if (this.#reads.length === 0 || this.#readsUnderWay === READS_AT_ONCE) return;
-    const requests = this.#reads;
-    this.#reads = [];
-    this.#readsUnderWay++;
-    void this.#read(requests);
+  #queueRead(request: RowRequest): void {
+    const lane = this.#source.isSlow(request.key) ? this.#slowReads : this.#reads;
+    lane.waiting.push(request);
   }
 
-  async #read(requests: readonly RowRequest[]): Promise<void> {
+  #readTogether(): void {
+    for (const lane of [this.#reads, this.#slowReads]) {
+      if (lane.waiting.length === 0 || lane.underWay === READS_AT_ONCE) continue;
+      const requests = lane.waiting;
+      lane.waiting = [];
+      lane.underWay++;
+      void this.#read(requests, lane);
+    }
+  }
+
+  async #read(requests: readonly RowRequest[], lane: ReadLane): Promise<void> {
     const rows = this.#cache.rows!;
     const byKey = Map.groupBy(requests, ({ key }) => key);
     let reads: readonly Read[] = [];
@@ -121,13 +132,14 @@ export class RowLoop {
       }
     });
     this.#underWay -= requests.length;
-    this.#readsUnderWay--;
+    lane.underWay--;
     this.#readTogether();
     this.#endIfStopping();
   }
 
-  #answerRead(requests: readonly RowRequest[], { row, cacheable }: Read): void {
+  #answerRead(requests: readonly RowRequest[], { row, cacheable, problem }: Read): void {
     const rows = this.#cache.rows!;
+    if (problem !== undefined) return rows.fail(requests, oneLine(problem));
     rows.answerRead(requests.filter(({ kind }) => kind === RowKind.READ), row, cacheable);
     for (const request of requests) {
       if (request.kind !== RowKind.TOUCH) continue;
@@ -184,6 +196,8 @@ export class RowLoop {
   }
 
   #addWrite(write: QueuedWrite): void {
+    const reason = this.#source.refusalOf(write.key);
+    if (reason !== null) return write.answer({ kind: "failed", reason });
     this.#writes.add(write);
     if (this.#isWriteDue) return;
     this.#isWriteDue = true;

@@ -7,6 +7,10 @@ export interface RowSource {
   readonly endText: string | null;
   /** @returns The rows in the order of the keys. @throws When they cannot be read. */
   read(keys: readonly string[]): Promise<readonly Read[]>;
+  /** Whether a key is read by a query that may be slow: others do not wait for it. */
+  isSlow(key: string): boolean;
+  /** Why a key cannot be written; null: it can. */
+  refusalOf(key: string): string | null;
   /** Executes writes together. @returns The replies, in the order of the writes. */
   write(group: readonly QueuedWrite[]): Promise<readonly WriteReply[]>;
   /**

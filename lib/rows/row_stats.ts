@@ -74,3 +74,11 @@ export function* rowStats<Cache>(
   }
   if (follower !== undefined) yield* followStats(follower);
 }
+
+/** Yields the statistics of views. */
+export function* viewStats({ size, counts }: ActiveViews): Generator<Stat> {
+  if (size === 0) return;
+  yield stat("views", size, gauge("views", "of the file of views"));
+  yield stat("view_reads", counts.reads, counter("keys", "of views that queries were run for"));
+  yield stat("view_problems", counts.problems, counter("keys", "of views whose queries failed"));
+}

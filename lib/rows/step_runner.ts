@@ -1,8 +1,9 @@
 import type { Cache } from "../../store/cache.ts";
 import { latin1Bytes } from "../../store/base/bytes.ts";
 import type { CacheClient } from "./caches/cache_client.ts";
-import type { Backend } from "./databases/backend.ts";
+import type { Backend, Found, ViewKey } from "./databases/backend.ts";
 import type { Flow, FlowStep, StepKind, StepResults } from "./flows/steps.ts";
+import { ActiveViews } from "./views/active_views.ts";
 import { StepTimes, TIMED_STEPS, type TimedStep } from "./step_times.ts";
 
 /** Runs flows: executes their steps with the store, the listed caches, the database and the clock. */
@@ -13,6 +14,7 @@ export class StepRunner {
   readonly #sleep: (ms: number) => Promise<void>;
   /** Deletes keys in all nodes. */
   invalidateNodes: (keys: readonly string[]) => Promise<void> = () => Promise.resolve();
+  readonly views = new ActiveViews();
 
   /** @param sleep Waits for some milliseconds. */
   constructor(cache: Cache, backend: Backend, sleep: (ms: number) => Promise<void>) {
@@ -52,6 +54,8 @@ export class StepRunner {
         return this.#invalidateHere(step.keys, step.connections);
       case "expelHere":
         return this.#expelHere(step.keys);
+      case "expelPrefixesHere":
+        return this.#expelPrefixesHere(step.prefixes);
       case "emptyHere":
         return this.#emptyHere();
       case "invalidateListed":
@@ -63,7 +67,7 @@ export class StepRunner {
       case "noteCaches":
         return this.#backend.noteCaches(step.caches, step.epoch);
       case "readRows":
-        return this.#backend.readMany(step.keys.map(latin1Bytes));
+        return this.#readRows(step.keys);
       case "writeRows": {
         const writes = step.writes.map((write) => ({ ...write, key: latin1Bytes(write.key) }));
         return this.#backend.writeGroup(writes, step.epoch);
@@ -85,6 +89,29 @@ export class StepRunner {
     }
   }
 
+  /** Reads keys of views from their queries, the others from the table. */
+  #readRows(keys: readonly string[]): Promise<readonly Found[]> {
+    const asked = keys.map((key) => this.views.find(key));
+    const viewKeys = asked.filter((key) => key !== null);
+    if (viewKeys.length === 0) return this.#backend.readMany(keys.map(latin1Bytes));
+    if (viewKeys.length === keys.length) return this.views.read(viewKeys);
+    return this.#readBoth(keys, asked, viewKeys);
+  }
+
+  async #readBoth(
+    keys: readonly string[],
+    asked: readonly (ViewKey | null)[],
+    viewKeys: readonly ViewKey[],
+  ): Promise<readonly Found[]> {
+    const rowKeys = keys.filter((_, index) => asked[index] === null);
+    const [rows, results] = await Promise.all([
+      this.#backend.readMany(rowKeys.map(latin1Bytes)),
+      this.views.read(viewKeys),
+    ]);
+    const [nextRow, nextResult] = [rows.values(), results.values()];
+    return asked.map((key) => (key === null ? nextRow : nextResult).next().value!);
+  }
+
   #invalidateHere(keys: readonly string[], connections: readonly number[]): boolean[] {
     const cache = this.#cache;
     cache.enter();
@@ -98,6 +125,12 @@ export class StepRunner {
     cache.enter();
     for (const key of keys) cache.rows!.expel(key);
     cache.leave();
+  }
+
+  async #expelPrefixesHere(prefixes: readonly string[]): Promise<void> {
+    for (const walk = this.#cache.rows!.dropRows(prefixes); !walk.next().done;) {
+      await this.#sleep(0);
+    }
   }
 
   #emptyHere(): void {

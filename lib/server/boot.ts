@@ -308,8 +308,8 @@ async function startOrigin(
     deposed,
     died,
   });
-  if ("cachesPath" in options && options.cachesPath !== "") {
-    stop.onHangup(() => origin.reloadCaches());
+  if ("cachesPath" in options && (options.cachesPath !== "" || options.viewsPath !== "")) {
+    stop.onHangup(() => origin.reloadFiles());
   }
   return origin;
 }

@@ -24,7 +24,9 @@ export class RowKeeping {
     const found = snapshot?.rows ?? null;
     this.#snapshot = snapshot;
     this.#prefixes = rows?.prefixes ?? [];
-    this.#options = rows === null || "origins" in rows ? null : savedRowsOptions(rows);
+    // What values of views depend on, their file may have changed at the next start.
+    const isKept = rows !== null && !("origins" in rows) && rows.viewsPath === "";
+    this.#options = isKept ? savedRowsOptions(rows) : null;
     this.savesRows = snapshot !== null && this.#options !== null;
     this.#loaded = found?.options === this.#options ? found : null;
     this.removedAtStart = this.#loaded === null

@@ -1,3 +1,5 @@
+import type { ParameterType } from "../views/parameter_type.ts";
+import type { View, Views } from "../views/view.ts";
 import type { ChangeStream } from "./changes.ts";
 
 /** A row of the table. */
@@ -19,6 +21,10 @@ export interface Found {
   readonly version: number;
   /** The epoch of the proxy that may write, read in the same snapshot. */
   readonly epoch: number;
+  /** Why there is no answer for this key alone: its view cannot be read. */
+  readonly problem?: string;
+  /** False: no cache may keep it. */
+  readonly isKept?: boolean;
 }
 
 /** The change that a write makes to the row. */
@@ -94,6 +100,38 @@ export type NoteResult =
   /** The proxy with this epoch has taken over; nothing was noted. */
   | { readonly kind: "fenced"; readonly epoch: number };
 
+/** A key of a view, and the parameters that it names. */
+export interface ViewKey {
+  readonly view: View;
+  /** UTF-8, a character a byte. */
+  readonly values: readonly string[];
+}
+
+/** Views that the database knows. */
+export interface PreparedViews {
+  /**
+   * Reads views and the epoch in one snapshot.
+   *
+   * @returns The results in the order of the keys, of which there is at least one.
+   * @throws The database's error, which no single view has caused.
+   */
+  readMany(keys: readonly ViewKey[]): Promise<readonly Found[]>;
+  /** What each view is made of, in their order. */
+  readonly inspected: readonly InspectedView[];
+  /** Gives the statements up. Reads under way end as usual. */
+  close(): Promise<void>;
+}
+
+/** What the database says of a view. */
+export interface InspectedView {
+  readonly view: View;
+  readonly types: readonly ParameterType[];
+  /** Tables that its plan reads. */
+  readonly tables: readonly string[];
+  /** Those that are read as a whole. */
+  readonly scans: readonly string[];
+}
+
 /**
  * The database behind a proxy. A proxy is the only one that writes to its table; an epoch in the database fences every
  * proxy but the last one that took over, in its writes and in its reads.
@@ -151,6 +189,13 @@ export interface Backend {
    */
   noteCaches(caches: NotedCaches["caches"], epoch: number): Promise<NoteResult>;
   /**
+   * Makes views ready to be read, and their tables' changes part of the log that `openChanges` reads, also of one that is
+   * open.
+   *
+   * @throws ViewsError names what the database refuses.
+   */
+  prepareViews(views: Views): Promise<PreparedViews>;
+  /**
    * Opens the log of committed changes, also those of other writers.
    *
    * @param evicts Whether the connection of an origin before that still reads the log is ended.
@@ -160,7 +205,7 @@ export interface Backend {
   /** Returns the end of the log: every transaction whose commit has returned is before it. */
   endOfLog(): Promise<bigint>;
   /** Makes what `openChanges` needs, for the owner of the tables. Changes nothing the second time. */
-  prepareChanges(): Promise<void>;
+  prepareChanges(views: Views): Promise<void>;
   /** Deletes rows whose time has come. Readers do not see them any more. */
   purgeExpired(): Promise<void>;
   /** Forgets the tokens that were applied before `beforeUnixMs`, in Unix milliseconds. */

@@ -1,6 +1,11 @@
+import { everyKeyOf } from "../key_range.ts";
+
 /** What has changed in the table of rows, in one or more transactions that follow one another. */
 export interface Changes {
-  /** Keys of changed rows, a character a byte, each once; the old and the new one of a row whose key has changed. */
+  /**
+   * Keys that changed rows concern, a character a byte, each once, of the old and of the new row; and what stands for all
+   * keys with a prefix: `everyKeyOf`.
+   */
   readonly keys: readonly string[];
   /** Whether the keys are too many to name, or the table was truncated: every row may have changed. */
   readonly isFlood: boolean;
@@ -38,21 +43,42 @@ export const CHANGED_KEYS_MAX = 10_000;
 
 /** Collects the keys of a transaction in bounded memory. */
 export class ChangedKeys {
-  readonly keys = new Set<string>();
+  /** Keys, and what its keys begin with: the prefix of a view, or "" for those of rows. */
+  readonly #keys = new Map<string, string>();
+  /** All keys with these prefixes are meant. */
+  readonly #prefixes = new Set<string>();
   isFlood = false;
   count = 0;
 
-  add(key: string): void {
-    this.count++;
+  /** Keys, and what stands for all keys with a prefix. */
+  get keys(): string[] {
+    return [...[...this.#prefixes].map(everyKeyOf), ...this.#keys.keys()];
+  }
+
+  get size(): number {
+    return this.#keys.size + this.#prefixes.size;
+  }
+
+  /** @param prefix What stands for the key when there are too many: the prefix of its view; "": everything. */
+  add(key: string, prefix: string): void {
+    if (prefix === "") this.count++;
+    if (this.isFlood || this.#prefixes.has(prefix)) return;
+    this.#keys.set(key, prefix);
+    if (this.size > CHANGED_KEYS_MAX) this.#collapse();
+  }
+
+  /** All keys with this prefix are concerned. */
+  addPrefix(prefix: string): void {
     if (this.isFlood) return;
-    this.keys.add(key);
-    if (this.keys.size > CHANGED_KEYS_MAX) this.flood();
+    this.#prefixes.add(prefix);
+    if (this.size > CHANGED_KEYS_MAX) this.#collapse();
   }
 
   /** Every row may have changed. */
   flood(): void {
     this.isFlood = true;
-    this.keys.clear();
+    this.#keys.clear();
+    this.#prefixes.clear();
   }
 
   /** Adds those of a transaction that follows. */
@@ -60,7 +86,20 @@ export class ChangedKeys {
     this.count += other.count;
     if (other.isFlood) this.flood();
     if (this.isFlood) return;
-    for (const key of other.keys) this.keys.add(key);
-    if (this.keys.size > CHANGED_KEYS_MAX) this.flood();
+    for (const prefix of other.#prefixes) this.addPrefix(prefix);
+    for (const [key, prefix] of other.#keys) {
+      if (prefix === "" || !this.#prefixes.has(prefix)) this.#keys.set(key, prefix);
+    }
+    while (this.size > CHANGED_KEYS_MAX && !this.isFlood) this.#collapse();
+  }
+
+  /** Replaces the largest group of keys by their prefix. */
+  #collapse(): void {
+    const groups = Map.groupBy(this.#keys.values(), (prefix) => prefix);
+    const [largest] = [...groups].sort(([, one], [, other]) => other.length - one.length);
+    const prefix = largest?.[0] ?? "";
+    if (prefix === "") return this.flood();
+    for (const [key, each] of this.#keys) if (each === prefix) this.#keys.delete(key);
+    this.#prefixes.add(prefix);
   }
 }

@@ -1,3 +1,5 @@
+import type { Views } from "../views/view.ts";
+import { ViewMapping } from "../views/view_mapping.ts";
 import { quotedNames, type TableNames } from "./table.ts";
 
 /** What to do about a table that an application has. */
@@ -11,7 +13,7 @@ export const PUBLICATION = "leased";
 const COLUMN_LISTS_FROM = 150_000;
 
 /** Returns the statements after which an origin may follow the log, for the owner of the table. */
-export function postgresFollowSchema(names: TableNames): string {
+export function postgresFollowSchema(names: TableNames, views: Views): string {
   const { table, key } = quotedNames(names);
   const options = "WITH (publish_via_partition_root = true)";
   return `CREATE TABLE IF NOT EXISTS leased_follow (one integer PRIMARY KEY CHECK (one = 1), place text NOT NULL);
@@ -22,6 +24,18 @@ DO $leased$ BEGIN
     EXECUTE $sql$CREATE PUBLICATION ${PUBLICATION} FOR TABLE ${table} (${key}) ${options}$sql$;
   ELSE
     EXECUTE $sql$CREATE PUBLICATION ${PUBLICATION} FOR TABLE ${table} ${options}$sql$;
+  END IF;
+END $leased$;
+${new ViewMapping(views).tables.map(publishTable).join("")}`;
+}
+
+/** @param table As the file of views names it. */
+function publishTable(table: string): string {
+  const name = table.replaceAll("'", "''");
+  return `DO $leased$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_publication_rel JOIN pg_publication ON pg_publication.oid = prpubid
+      WHERE pubname = '${PUBLICATION}' AND prrelid = '${name}'::regclass) THEN
+    EXECUTE format('ALTER PUBLICATION ${PUBLICATION} ADD TABLE %s', '${name}'::regclass);
   END IF;
 END $leased$;
 `;

@@ -6,6 +6,7 @@ import {
   hasExpired,
   type NotedCaches,
   type NoteResult,
+  type PreparedViews,
   PURGE_MAX,
   type Takeover,
   type Write,
@@ -16,8 +17,11 @@ import { type ChangeStream } from "./changes.ts";
 import { notesText, readNotes } from "./notes.ts";
 import { COLUMNS_ADVICE, sqliteFollowSchema, sqliteSchema } from "./schema.ts";
 import { END_OF_LOG, SqliteChanges } from "./sqlite_changes.ts";
+import { viewTriggerSchema } from "./sqlite_triggers.ts";
+import { SqliteViews } from "./sqlite_views.ts";
 import { DEFAULT_TABLE, quotedNames, type TableNames } from "./table.ts";
 import { reasonOf } from "../../reason.ts";
+import type { Views } from "../views/view.ts";
 
 /** Pauses between attempts to get the lock on the file, the first and the longest. */
 const BUSY_PAUSE_MS = 1;
@@ -197,9 +201,17 @@ export class SqliteBackend implements Backend {
     });
   }
 
-  async prepareChanges(): Promise<void> {
+  async prepareChanges(views: Views): Promise<void> {
     const schema = sqliteFollowSchema(this.#names);
     await this.#whenFree(() => this.#database.exec(`BEGIN IMMEDIATE; ${schema} COMMIT`));
+    const triggers = viewTriggerSchema(this.#database, views);
+    await this.#whenFree(() => this.#database.exec(`BEGIN IMMEDIATE; ${triggers} COMMIT`));
+  }
+
+  prepareViews(views: Views): Promise<PreparedViews> {
+    return Promise.resolve().then(() =>
+      SqliteViews.prepare(this.#path, views, this.#names, this.#nowUnixMs)
+    );
   }
 
   noteEnd(): Promise<void> {

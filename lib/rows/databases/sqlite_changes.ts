@@ -1,5 +1,6 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { latin1Text } from "../../../store/base/bytes.ts";
+import { everyKeyOf } from "../key_range.ts";
 import { CHANGED_KEYS_MAX, type Changes, type ChangeStream } from "./changes.ts";
 import { CHANGE_TRIGGERS } from "./schema.ts";
 
@@ -16,7 +17,8 @@ export const END_OF_LOG =
 
 interface ChangeRow {
   readonly id: number;
-  readonly key: Uint8Array;
+  /** Text: what all keys begin with that are meant. */
+  readonly key: Uint8Array | string;
 }
 
 /** Calls a function, again while another process has locked the file. */
@@ -87,7 +89,13 @@ export class SqliteChanges implements ChangeStream {
     const isFlood = rows.length > CHANGED_KEYS_MAX;
     this.#position = this.#end;
     if (isFlood) return { ...nothing(this.#end), isFlood, count: this.#end - position };
-    const keys = new Set(rows.map(({ key }) => latin1Text(key)));
+    const keys = new Set(
+      rows.map(({ key }) =>
+        typeof key === "string"
+          ? everyKeyOf(latin1Text(new TextEncoder().encode(key)))
+          : latin1Text(key)
+      ),
+    );
     return { keys: [...keys], isFlood, count: rows.length, position: BigInt(this.#end) };
   }
 

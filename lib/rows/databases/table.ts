@@ -19,7 +19,7 @@ export const DEFAULT_TABLE: TableNames = {
 };
 
 /** Returns a name as an SQL identifier. */
-function quoted(name: string): string {
+export function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 

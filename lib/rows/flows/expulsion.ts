@@ -1,5 +1,5 @@
 import type { CacheList } from "./cache_list.ts";
-import { EVERY_ROW } from "./node_list.ts";
+import { EVERY_ROW, everyKeyOf, splitKeys } from "../key_range.ts";
 import { CacheError, type Flow, step } from "./steps.ts";
 
 /** Keys deleted together. */
@@ -16,6 +16,7 @@ const NO_NODES: Nodes = { size: 0 };
  * Deletes keys that somebody else has changed, here and in every cache and node that may hold them. The change must be
  * visible to reads that begin now: a read that began before loses its lease, so it fills nothing.
  *
+ * @param keys Also what stands for all keys with a prefix: `everyKeyOf`.
  * @returns Why a cache did not confirm, and the keys that are left; null: all have answered. To be repeated: a cache
  *   that leaves the list meanwhile is asked no more.
  */
@@ -26,8 +27,16 @@ export function* expelKeys<Cache>(
 ): Flow<Cache, Failure | null> {
   const left: string[] = [];
   let reason = "";
-  for (let at = 0; at < keys.length; at += GROUP_MAX) {
-    const group = keys.slice(at, at + GROUP_MAX);
+  const { keys: single, prefixes } = splitKeys(keys);
+  if (prefixes.length > 0) {
+    const failure = yield* expelPrefixes(caches, prefixes, nodes);
+    if (failure !== null) {
+      reason = failure;
+      left.push(...prefixes.map(everyKeyOf));
+    }
+  }
+  for (let at = 0; at < single.length; at += GROUP_MAX) {
+    const group = single.slice(at, at + GROUP_MAX);
     yield* step({ kind: "expelHere", keys: group });
     // A node that joins later has no rows.
     if (nodes.size > 0) yield* step({ kind: "invalidateNodes", keys: group });
@@ -44,6 +53,18 @@ export function* expelKeys<Cache>(
   return left.length === 0 ? null : { reason, left };
 }
 
+/** Deletes all keys with these prefixes, as `expelKeys` does. @returns Why a cache did not; null: all have. */
+function* expelPrefixes<Cache>(
+  caches: CacheList<Cache>,
+  prefixes: readonly string[],
+  nodes: Nodes,
+): Flow<Cache, string | null> {
+  yield* step({ kind: "expelPrefixesHere", prefixes });
+  if (nodes.size > 0) yield* step({ kind: "invalidateNodes", keys: prefixes.map(everyKeyOf) });
+  // A listed cache knows no prefixes: it is emptied.
+  return yield* emptyListed(caches);
+}
+
 /**
  * Removes everything, here and from every cache that may hold rows, and all rows from every node. No change of the list
  * may be in progress.
@@ -56,6 +77,11 @@ export function* emptyAll<Cache>(
 ): Flow<Cache, string | null> {
   yield* step({ kind: "emptyHere" });
   if (nodes.size > 0) yield* step({ kind: "invalidateNodes", keys: [EVERY_ROW] });
+  return yield* emptyListed(caches);
+}
+
+/** Empties the caches that may hold rows. @returns Why one could not be emptied; null: all are empty. */
+function* emptyListed<Cache>(caches: CacheList<Cache>): Flow<Cache, string | null> {
   let failure: string | null = null;
   for (const { cache } of [...caches.members]) {
     try {

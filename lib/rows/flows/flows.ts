@@ -138,7 +138,8 @@ export class Flows<Cache> {
     const areCacheable = keys.map((key) => this.states.isCacheable(key));
     const found = yield* this.#readRows(keys);
     return found.map((each, index) => {
-      const cacheable = areCacheable[index]! && isReadable && !this.isDeposed;
+      const cacheable = areCacheable[index]! && isReadable && !this.isDeposed &&
+        each.isKept !== false;
       this.counts[cacheable ? "readsCacheable" : "readsUncacheable"]++;
       return { ...each, cacheable };
     });

@@ -1,5 +1,5 @@
 import type { Read, Right } from "./flows.ts";
-import { EVERY_ROW } from "./node_list.ts";
+import { splitKeys } from "../key_range.ts";
 
 /** The answer to a join. */
 export interface Joined {
@@ -18,8 +18,8 @@ export interface Due {
 
 /** A step of a node, executed by its cache or its origin. */
 export type NodeStep =
-  /** Removes all rows from the cache, after what was read before has been filled. */
-  | { readonly kind: "dropRows" }
+  /** Removes rows from the cache, those of prefixes or, with the empty one, all; and their leases. */
+  | { readonly kind: "dropRows"; readonly prefixes: readonly string[] }
   /** Removes the keys and their leases from the cache, in one step. */
   | { readonly kind: "deleteRows"; readonly keys: readonly string[] }
   /** Begins a session, and ends the one before; "": none. */
@@ -50,6 +50,9 @@ export interface NodeResults {
 
 export type NodeResult = NodeResults[NodeStep["kind"]];
 
+/** The prefix of all rows. */
+const ALL = [""];
+
 /** A flow of a node: see `Flow`. */
 export type NodeFlow<Result> = Generator<NodeStep, Result, NodeResult>;
 
@@ -75,7 +78,7 @@ export class NodeFlows {
     const old = this.session;
     this.session = "";
     this.#right.renew(0);
-    yield* step({ kind: "dropRows" });
+    yield* step({ kind: "dropRows", prefixes: ALL });
     const sentMs = this.#right.nowMs();
     const { session, grantedMs } = yield* step({ kind: "join", session: old });
     this.session = session;
@@ -93,10 +96,10 @@ export class NodeFlows {
       mayBreak = due !== null;
       if (session !== this.session) throw new Error("the membership is over");
       if (due === null) continue;
-      const keys = due.keys.filter((key) => key !== EVERY_ROW);
-      if (keys.length < due.keys.length) {
+      const { keys, prefixes } = splitKeys(due.keys);
+      if (prefixes.length > 0) {
         this.#floods++;
-        yield* step({ kind: "dropRows" });
+        yield* step({ kind: "dropRows", prefixes });
       }
       if (keys.length > 0) yield* step({ kind: "deleteRows", keys });
       confirmed = Math.max(confirmed, due.seq);

@@ -2,8 +2,6 @@ import { waitFor } from "./takeover.ts";
 
 /** Nodes of one origin. Each has one request waiting at the origin. */
 export const NODES_MAX = 1000;
-/** Stands for the keys of all rows. No key is empty. */
-export const EVERY_ROW = "";
 /** How long a node that is no member any more is shown. */
 const SHOWN_MS = 600_000;
 

@@ -45,6 +45,8 @@ export type FlowStep<Cache> =
   }
   /** Removes the keys and all their leases from the cache of this process, whoever holds their locks. */
   | { readonly kind: "expelHere"; readonly keys: readonly string[] }
+  /** Removes all rows whose keys have one of these prefixes, and their leases, from the cache of this process. */
+  | { readonly kind: "expelPrefixesHere"; readonly prefixes: readonly string[] }
   /** Removes all values, leases and locks from the cache of this process. */
   | { readonly kind: "emptyHere" }
   /** Deletes the keys in all these caches, in any order or at the same time. */
@@ -78,6 +80,7 @@ export interface StepResults {
   /** By key; false: another connection holds its lock, and nothing has changed. */
   readonly invalidateHere: readonly boolean[];
   readonly expelHere: void;
+  readonly expelPrefixesHere: void;
   readonly emptyHere: void;
   /** By key: the reason why a cache did not confirm; null: all did. */
   readonly invalidateListed: readonly (string | null)[];

@@ -26,8 +26,8 @@ export interface NodeWorld {
   readonly prefixes: readonly string[];
   readonly expiry: string;
   readonly dial: DialOptions;
-  /** Removes all rows from the cache, after what was read before has been filled. */
-  dropRows(): Promise<void>;
+  /** Removes the rows of prefixes from the cache, after what was read before has been filled; "": all. */
+  dropRows(prefixes: readonly string[]): Promise<void>;
   deleteRows(keys: readonly string[]): void;
   report(event: TransportEvent): void;
   sleep(ms: number): Promise<void>;
@@ -127,7 +127,7 @@ export class Membership implements NodeLink {
   #take(step: NodeStep, origin: OriginAddress | undefined): Promise<NodeResult> | NodeResult {
     switch (step.kind) {
       case "dropRows":
-        return this.#world.dropRows();
+        return this.#world.dropRows(step.prefixes);
       case "deleteRows":
         return this.#world.deleteRows(step.keys);
       case "join":

@@ -40,6 +40,15 @@ export class NodeSource implements RowSource {
     this.#stats = stats;
   }
 
+  isSlow(): boolean {
+    return false;
+  }
+
+  /** The origin refuses. */
+  refusalOf(): null {
+    return null;
+  }
+
   async read(keys: readonly string[]): Promise<readonly Read[]> {
     const flow = this.#link.flows.read(keys);
     let yielded = flow.next();

@@ -31,9 +31,10 @@ export class NodeThread {
       prefixes,
       expiry,
       dial: readDialOptions(timeoutMs, loginFile, caCertPath),
-      dropRows: async () => {
+      dropRows: async (dropped) => {
         await pause(0);
-        for (const walk = rows.dropRows(prefixes); !walk.next().done;) await pause(0);
+        const walk = rows.dropRows(dropped.includes("") ? prefixes : dropped);
+        while (!walk.next().done) await pause(0);
       },
       deleteRows: (keys) => {
         cache.enter();

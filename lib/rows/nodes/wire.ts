@@ -5,13 +5,13 @@ import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import type { Row } from "../databases/backend.ts";
 import type { Read, WriteReply } from "../flows/flows.ts";
 import type { Due, Joined } from "../flows/node_flows.ts";
-import { EVERY_ROW } from "../flows/node_list.ts";
+import { everyKeyOf, prefixIn } from "../key_range.ts";
 import type { RowWish } from "../row_edits.ts";
 
 // What a node and its origin send each other: blocks of records behind lines of text. Numbers are little-endian.
 
 /** A node and its origin must speak the same version. */
-export const WIRE_VERSION = 1;
+export const WIRE_VERSION = 2;
 /** Length of a block that has more than one record. */
 export const BLOCK_BYTES = 64 * 1024;
 /** Keys or writes of one block: more of them would keep the origin from its other requests. */
@@ -49,7 +49,7 @@ export interface SentReply {
 }
 
 /** The result of a read; null: the block had no room for it. */
-export type SentRead = Pick<Read, "row" | "version" | "cacheable"> | null;
+export type SentRead = Pick<Read, "row" | "version" | "cacheable" | "problem"> | null;
 
 /** A block does not have the form that the version asks for. */
 export class WireError extends Error {
@@ -122,8 +122,11 @@ class Reader {
 export function packKeys(keys: readonly string[]): Uint8Array<ArrayBuffer> {
   const writer = new Writer();
   for (const key of keys) {
-    writer.record(1).setUint8(0, key.length);
-    writer.bytes(latin1Bytes(key));
+    const prefix = prefixIn(key);
+    // A length of 0, which no key has, and the prefix.
+    if (prefix !== null) writer.record(1).setUint8(0, 0);
+    writer.record(1).setUint8(0, (prefix ?? key).length);
+    writer.bytes(latin1Bytes(prefix ?? key));
   }
   return writer.end();
 }
@@ -131,19 +134,19 @@ export function packKeys(keys: readonly string[]): Uint8Array<ArrayBuffer> {
 /** @throws WireError */
 export function unpackKeys(block: Uint8Array): string[] {
   return unpackDeletions(block, RECORDS_MAX).map((key) => {
-    if (key === EVERY_ROW) throw new WireError("a key of 0 bytes");
+    if (prefixIn(key) !== null) throw new WireError("a key of 0 bytes");
     return key;
   });
 }
 
-/** Returns keys, of which `EVERY_ROW` may be one. @throws WireError */
+/** Returns keys, and what stands for all keys with a prefix. @throws WireError */
 function unpackDeletions(block: Uint8Array, most = Infinity): string[] {
   const reader = new Reader(block);
   const keys: string[] = [];
   while (!reader.isAtEnd) {
     checkCount(keys.length + 1, most);
     const length = reader.record(1).getUint8(0);
-    keys.push(length === 0 ? EVERY_ROW : keyOf(reader, length));
+    keys.push(length === 0 ? everyKeyOf(prefixOf(reader)) : keyOf(reader, length));
   }
   return keys;
 }
@@ -155,6 +158,10 @@ function checkCount(count: number, most = RECORDS_MAX): void {
 function keyOf(reader: Reader, length: number): string {
   if (length === 0 || length > 250) throw new WireError(`a key of ${length} bytes`);
   return latin1Text(reader.bytes(length));
+}
+
+function prefixOf(reader: Reader): string {
+  return latin1Text(reader.bytes(reader.record(1).getUint8(0)));
 }
 
 // --- writes ----------------------------------------------------------------------------------------
@@ -307,12 +314,14 @@ function replyOf(kind: typeof REPLIES[number], version: number, data: Uint8Array
 export function packReads(reads: readonly Read[]): Uint8Array<ArrayBuffer> {
   const writer = new Writer();
   let isFull = false;
-  for (const { row, version, cacheable } of reads) {
-    const data = row?.data ?? new Uint8Array();
+  for (const { row, version, cacheable, problem } of reads) {
+    const data = problem === undefined
+      ? row?.data ?? new Uint8Array()
+      : new TextEncoder().encode(problem);
     isFull ||= writer.length > 0 && writer.length + READ_BYTES + data.length > BLOCK_BYTES;
     const record = writer.record(READ_BYTES);
     if (isFull) continue;
-    record.setUint8(0, row === null ? 1 : 2);
+    record.setUint8(0, problem !== undefined ? 3 : row === null ? 1 : 2);
     record.setUint8(1, cacheable ? 1 : 0);
     record.setUint32(4, row?.flags ?? 0, true);
     record.setUint32(8, data.length, true);
@@ -338,8 +347,13 @@ export function unpackReads(block: Uint8Array): SentRead[] {
     }
     const expiresUnixSec = record.getFloat64(24, true);
     const flags = record.getUint32(4, true);
+    const cacheable = record.getUint8(1) === 1;
+    if (found === 3) {
+      reads.push({ row: null, version, cacheable, problem: new TextDecoder().decode(data) });
+      continue;
+    }
     const row = found === 1 ? null : { flags, version, expiresUnixSec, data };
-    reads.push({ row, version, cacheable: record.getUint8(1) === 1 });
+    reads.push({ row, version, cacheable });
   }
   return reads;
 }

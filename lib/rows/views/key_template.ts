@@ -10,6 +10,8 @@ const ANY_REST = "*";
  * `category:{category}:page:{page}`. Keys have a character a byte; templates are UTF-8 in them.
  */
 export class KeyTemplate {
+  /** Longest key, in bytes. */
+  static readonly LENGTH_MAX = KEY_LENGTH_MAX;
   /** Text before, between and behind the parameters: one more than there are names. */
   readonly texts: readonly string[];
   /** The parameters, in their order. */
@@ -72,18 +74,6 @@ export class KeyTemplate {
       at = end + text.length;
     }
     return at === key.length ? values : null;
-  }
-
-  /** Returns the key, or the prefix, with these values; null: a value is null, or the key is too long to be one. */
-  expand(valueOf: (index: number) => string | null): string | null {
-    let key = this.texts[0]!;
-    for (let index = 0; index < this.names.length; index++) {
-      const value = valueOf(index);
-      if (value === null) return null;
-      key += value + this.texts[index + 1]!;
-      if (key.length > KEY_LENGTH_MAX) return null;
-    }
-    return key;
   }
 
   /** Whether all its keys are keys of a view, with the same parameters in the same places. */

@@ -58,10 +58,14 @@ export function withParameters(
 
 /** The views of a file, in its order: a key belongs to the first that it fits. */
 export class Views {
+  static readonly NONE = new Views([]);
   readonly all: readonly View[];
+  /** Path of the file; "": there is none. */
+  readonly path: string;
 
-  constructor(all: readonly View[]) {
+  constructor(all: readonly View[], path = "") {
     this.all = all;
+    this.path = path;
   }
 
   /** Returns the view of a key, with the values of its parameters; null: it belongs to none. */

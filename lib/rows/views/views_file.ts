@@ -1,7 +1,14 @@
 import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
 import { reasonOf } from "../../reason.ts";
 import { KeyTemplate } from "./key_template.ts";
-import { RESULTS, type TableChanges, type View, type ViewMistake, ViewsError } from "./view.ts";
+import {
+  RESULTS,
+  type TableChanges,
+  type View,
+  type ViewMistake,
+  Views,
+  ViewsError,
+} from "./view.ts";
 
 /** Longest age of a value, in seconds: a year. */
 const MAX_AGE_SEC = 365 * 24 * 3600;
@@ -13,7 +20,7 @@ const FIELDS = ["query", "value", "max-age", "changes"];
  * @param rowPrefixes What the keys of rows begin with; a view's keys must be among them.
  * @throws ViewsError Names the line of each mistake.
  */
-export function readViewsFile(path: string, rowPrefixes: readonly string[]): View[] {
+export function readViewsFile(path: string, rowPrefixes: readonly string[]): Views {
   let text: string;
   try {
     text = Deno.readTextFileSync(path);
@@ -24,7 +31,7 @@ export function readViewsFile(path: string, rowPrefixes: readonly string[]): Vie
 }
 
 /** As `readViewsFile`, of its text. @throws ViewsError */
-export function parseViews(text: string, path: string, rowPrefixes: readonly string[]): View[] {
+export function parseViews(text: string, path: string, rowPrefixes: readonly string[]): Views {
   const errors: ParseError[] = [];
   const root = parseTree(text, errors, { allowTrailingComma: true });
   const reader = new ViewsReader(text, rowPrefixes);
@@ -34,7 +41,7 @@ export function parseViews(text: string, path: string, rowPrefixes: readonly str
   }
   const views = errors.length > 0 ? [] : reader.views(root);
   if (reader.mistakes.length > 0) throw new ViewsError(path, reader.mistakes);
-  return views;
+  return new Views(views, path);
 }
 
 /** Makes views of the tree of a file, and collects its mistakes. */
@@ -137,7 +144,8 @@ class ViewsReader {
     label: string,
   ): TableChanges[] {
     if (node?.type !== "object" || node.children!.length === 0) {
-      const text = `${label}: changes must name each table of its query, as in {"<table>": "<keys>"}`;
+      const text =
+        `${label}: changes must name each table of its query, as in {"<table>": "<keys>"}`;
       this.addMistake((node ?? parent).offset, text);
       return [];
     }
@@ -183,7 +191,9 @@ class ViewsReader {
     const members = new Map<string, Node>();
     for (const { offset, children } of node.children!) {
       const [name, value] = children!;
-      if (members.has(name!.value)) this.addMistake(offset, `${label}: ${name!.value} appears twice`);
+      if (members.has(name!.value)) {
+        this.addMistake(offset, `${label}: ${name!.value} appears twice`);
+      }
       members.set(name!.value, value!);
     }
     return members;

@@ -5,6 +5,7 @@ import {
   type NotedCaches,
   type NoteResult,
   type PostgresSettings,
+  type PreparedViews,
   PURGE_MAX,
   type Row,
   type Takeover,
@@ -30,6 +31,9 @@ import {
   type ServerProcess,
   type Session,
 } from "./session.ts";
+import { PostgresViews } from "./views.ts";
+import { Views } from "../../views/view.ts";
+import { ViewMapping } from "../../views/view_mapping.ts";
 import { latin1Text } from "../../../../store/base/bytes.ts";
 import { reasonOf } from "../../../reason.ts";
 
@@ -41,6 +45,8 @@ const INSERTIONS_MAX = 5;
 const LOCK_WAITS = 8;
 /** How long a takeover waits for the writes of the origin before; then it ends their sessions. */
 const TAKE_OVER_GRACE_MS = 1000;
+/** Sessions in which views are read. */
+const VIEW_CONNECTIONS_MAX = 4;
 /** Pause between two checks of a process that still runs. */
 const OUTCOME_POLL_MS = 50;
 
@@ -92,12 +98,16 @@ export class PostgresBackend implements Backend {
   readonly #originPool: Pool;
   /** One session, for what belongs to the log. */
   readonly #logPool: Pool;
+  /** So that a slow view keeps no row waiting. */
+  readonly #viewPool: Pool;
   readonly #url: string;
   readonly #names: TableNames;
   readonly #timeoutMs: number;
   readonly #nowUnixMs: () => number;
   readonly #types: ColumnTypes;
   readonly #statements: Statements;
+  /** Which keys of views the changes of other tables concern. */
+  #mapping = new ViewMapping(Views.NONE);
   /** Whether the server refused writes when it was asked last. */
   #isReadOnly = false;
   /** The server's processes that have not answered a COMMIT, by token. */
@@ -114,6 +124,7 @@ export class PostgresBackend implements Backend {
     this.#pool = pool;
     this.#originPool = new Pool({ url, timeoutMs }, 1);
     this.#logPool = new Pool({ url, timeoutMs }, 1);
+    this.#viewPool = new Pool({ url, timeoutMs }, VIEW_CONNECTIONS_MAX);
     this.#url = url;
     this.#names = names;
     this.#types = types;
@@ -409,7 +420,20 @@ export class PostgresBackend implements Backend {
       this.#names,
       this.#timeoutMs,
       evicts,
+      () => this.#mapping,
     );
+  }
+
+  async prepareViews(views: Views): Promise<PreparedViews> {
+    const prepared = await PostgresViews.prepare(
+      this.#viewPool,
+      views,
+      this.#names,
+      this.#timeoutMs,
+      this.#nowUnixMs,
+    );
+    this.#mapping = new ViewMapping(views, (name) => prepared.oids.get(name)!);
+    return prepared;
   }
 
   async endOfLog(): Promise<bigint> {
@@ -420,8 +444,8 @@ export class PostgresBackend implements Backend {
     return BigInt(row!["position"] as string);
   }
 
-  async prepareChanges(): Promise<void> {
-    const schema = postgresFollowSchema(this.#names);
+  async prepareChanges(views: Views): Promise<void> {
+    const schema = postgresFollowSchema(this.#names, views);
     await this.#pool.use((session) => session.query(schema), this.#timeoutMs);
   }
 
@@ -440,7 +464,7 @@ export class PostgresBackend implements Backend {
   }
 
   async close(): Promise<void> {
-    const pools = [this.#pool, this.#originPool, this.#logPool];
+    const pools = [this.#pool, this.#originPool, this.#logPool, this.#viewPool];
     await Promise.all(pools.map((pool) => pool.close()));
   }
 }

@@ -2,6 +2,7 @@ import { reasonOf } from "../../../reason.ts";
 import { CHANGED_KEYS_MAX, ChangedKeys, type Changes, type ChangeStream } from "../changes.ts";
 import { PUBLICATION } from "../schema.ts";
 import type { TableNames } from "../table.ts";
+import type { ViewMapping } from "../../views/view_mapping.ts";
 import { type Commit, PgoutputReader } from "./pgoutput.ts";
 import type { Pool } from "./pool.ts";
 import { type LogReceiver, ReplicationConnection } from "./replication.ts";
@@ -42,12 +43,18 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
   #wake: () => void = () => {};
   retainedBytes = 0;
 
-  private constructor(pool: Pool, url: string, timeoutMs: number, slot: Slot, keyName: string) {
+  private constructor(
+    pool: Pool,
+    url: string,
+    timeoutMs: number,
+    slot: Slot,
+    mapping: () => ViewMapping,
+  ) {
     this.#pool = pool;
     this.#url = url;
     this.#timeoutMs = timeoutMs;
     this.#slot = slot;
-    this.#reader = new PgoutputReader(keyName);
+    this.#reader = new PgoutputReader(slot.rows, mapping);
     this.#received =
       this.#taken =
       this.#confirmed =
@@ -62,9 +69,10 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     names: TableNames,
     timeoutMs: number,
     evicts: boolean,
+    mapping: () => ViewMapping,
   ): Promise<PostgresChanges> {
     const slot = await pool.use((session) => prepareSlot(session, names, evicts), timeoutMs);
-    return new PostgresChanges(pool, url, timeoutMs, slot, names.key);
+    return new PostgresChanges(pool, url, timeoutMs, slot, mapping);
   }
 
   get gap(): string | null {
@@ -104,7 +112,7 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
       this.#connection!.resume();
     }
     await this.#waitUntilVisible(xids);
-    return { keys: [...changed.keys], isFlood: changed.isFlood, count: changed.count, position };
+    return { keys: changed.keys, isFlood: changed.isFlood, count: changed.count, position };
   }
 
   confirm(position: bigint): void {
@@ -140,7 +148,7 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     this.#changed.join(commit.changed);
     if (commit.changed.count > 0) this.#xids.push(commit.xid);
     this.sentUpTo(commit.endPosition);
-    const isFull = this.#changed.keys.size >= WAITING_KEYS_MAX ||
+    const isFull = this.#changed.size >= WAITING_KEYS_MAX ||
       this.#xids.length >= WAITING_KEYS_MAX;
     if (isFull && !this.#isPaused) {
       this.#isPaused = true;

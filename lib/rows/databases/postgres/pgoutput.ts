@@ -1,4 +1,6 @@
 import { latin1Text } from "../../../../store/base/bytes.ts";
+import { prefixIn } from "../../key_range.ts";
+import { keyOf, type ViewMapping } from "../../views/view_mapping.ts";
 import { ChangedKeys } from "../changes.ts";
 
 /** Letters with which messages of the plugin pgoutput, and parts of them, begin. */
@@ -21,10 +23,18 @@ const BYTEA_OID = 17;
 const LSN_BYTES = 8;
 const TIME_BYTES = 8;
 
-/** Where the key stands in rows of a relation. */
-interface KeyColumn {
-  readonly index: number;
-  readonly isBytea: boolean;
+/** A table of the log. */
+interface Relation {
+  /** Its columns, in their order in rows. */
+  readonly columns: readonly string[];
+  /** Of the table of rows: where its key stands; else null. */
+  readonly key: { readonly index: number; readonly isBytea: boolean } | null;
+}
+
+/** The table of rows. */
+export interface RowTable {
+  readonly oid: string;
+  readonly keyName: string;
 }
 
 /** A transaction that is committed, and may not be visible yet. */
@@ -36,19 +46,22 @@ export interface Commit {
   readonly endPosition: bigint;
 }
 
-/** Reads messages of pgoutput, protocol version 1: which keys of the table of rows each transaction has changed. */
+/** Reads messages of pgoutput, protocol version 1: which keys of rows and views each transaction has changed. */
 export class PgoutputReader {
-  readonly #keyName: string;
-  readonly #columns = new Map<number, KeyColumn>();
+  readonly #rows: RowTable;
+  /** Which keys of views other tables concern, by the tables' numbers. */
+  readonly #mapping: () => ViewMapping;
+  readonly #relations = new Map<number, Relation>();
   #changed = new ChangedKeys();
   #xid = 0;
   #bytes: Uint8Array = new Uint8Array();
   #view: DataView = new DataView(this.#bytes.buffer);
   #at = 0;
 
-  /** @param keyName The column of the key. */
-  constructor(keyName: string) {
-    this.#keyName = keyName;
+  /** @param mapping Asked for every change: it may become another one. */
+  constructor(rows: RowTable, mapping: () => ViewMapping) {
+    this.#rows = rows;
+    this.#mapping = mapping;
   }
 
   /** Takes one message. @returns The transaction that it commits; null: it commits none. @throws RangeError */
@@ -78,8 +91,7 @@ export class PgoutputReader {
         this.#change();
         return null;
       case LETTER.TRUNCATE:
-        this.#changed.count++;
-        this.#changed.flood();
+        this.#truncate();
         return null;
       default:
         return null;
@@ -87,49 +99,91 @@ export class PgoutputReader {
   }
 
   #relation(): void {
-    const relation = this.#uint32();
+    const oid = this.#uint32();
     this.#string();
     const table = this.#string();
     this.#at += 1;
     const count = this.#uint16();
+    const columns: string[] = [];
+    let key: Relation["key"] = null;
     for (let index = 0; index < count; index++) {
       this.#at += 1;
       const name = this.#string();
       const isBytea = this.#uint32() === BYTEA_OID;
       this.#at += 4;
-      if (name === this.#keyName) return void this.#columns.set(relation, { index, isBytea });
+      columns.push(name);
+      if (this.#isRows(oid) && name === this.#rows.keyName) key = { index, isBytea };
     }
-    throw new RangeError(`table ${table} has no column ${this.#keyName}`);
+    if (this.#isRows(oid) && key === null) {
+      throw new RangeError(`table ${table} has no column ${this.#rows.keyName}`);
+    }
+    this.#relations.set(oid, { columns, key });
   }
 
-  /** Adds the keys of all rows that the message has: the old one stands there if the key has changed. */
+  #isRows(oid: number): boolean {
+    return String(oid) === this.#rows.oid;
+  }
+
+  #truncate(): void {
+    const count = this.#uint32();
+    this.#at += 1;
+    for (let index = 0; index < count; index++) {
+      const oid = this.#uint32();
+      this.#changed.count++;
+      if (this.#isRows(oid)) this.#changed.flood();
+      for (const { prefix } of this.#mapping().templatesOf(String(oid))) {
+        this.#changed.addPrefix(prefix);
+      }
+    }
+  }
+
+  /** Adds the keys of all rows that the message has: the old one stands there if its identity has changed. */
   #change(): void {
-    const column = this.#columns.get(this.#uint32());
-    if (column === undefined) throw new RangeError("a change of a table that was not described");
+    const oid = this.#uint32();
+    const relation = this.#relations.get(oid);
+    if (relation === undefined) throw new RangeError("a change of a table that was not described");
+    const templates = this.#mapping().templatesOf(String(oid));
+    let isCounted = relation.key !== null;
     while (this.#at < this.#bytes.length) {
       const letter = this.#bytes[this.#at++]!;
       if (letter !== LETTER.OLD_KEY && letter !== LETTER.OLD_ROW && letter !== LETTER.NEW_ROW) {
         throw new RangeError(`a change with a part ${letter}`);
       }
-      const key = this.#keyOfRow(column);
-      // Not in the log: it has not changed, and another part has it.
-      if (key !== null) this.#changed.add(key);
+      const values = this.#values();
+      if (relation.key !== null) {
+        const key = keyIn(values, relation.key);
+        // Not in the log: it has not changed, and another part has it.
+        if (key !== null) this.#changed.add(key, "");
+      }
+      if (templates.length === 0) continue;
+      if (!isCounted) this.#changed.count++;
+      isCounted = true;
+      const valueOf = (name: string): string | null =>
+        values[relation.columns.indexOf(name)] ?? null;
+      for (const template of templates) {
+        const key = keyOf(template, valueOf);
+        if (key === null) continue;
+        const prefix = prefixIn(key);
+        if (prefix === null) this.#changed.add(key, template.prefix);
+        else this.#changed.addPrefix(prefix);
+      }
     }
   }
 
-  #keyOfRow({ index, isBytea }: KeyColumn): string | null {
-    let key: string | null = null;
+  /** Returns the values of a row, a character a byte; null: NULL, or not in the log. */
+  #values(): (string | null)[] {
+    const values: (string | null)[] = [];
     const count = this.#uint16();
     for (let each = 0; each < count; each++) {
-      if (this.#bytes[this.#at++] !== LETTER.TEXT) continue;
-      const length = this.#uint32();
-      if (each === index) {
-        key = latin1Text(this.#bytes, this.#at, length);
-        if (isBytea) key = latin1Text(Uint8Array.fromHex(key.slice("\\x".length)));
+      if (this.#bytes[this.#at++] !== LETTER.TEXT) {
+        values.push(null);
+        continue;
       }
+      const length = this.#uint32();
+      values.push(latin1Text(this.#bytes, this.#at, length));
       this.#at += length;
     }
-    return key;
+    return values;
   }
 
   #uint16(): number {
@@ -148,4 +202,12 @@ export class PgoutputReader {
     this.#at = this.#bytes.indexOf(0, start) + 1;
     return new TextDecoder().decode(this.#bytes.subarray(start, this.#at - 1));
   }
+}
+
+function keyIn(
+  values: readonly (string | null)[],
+  { index, isBytea }: NonNullable<Relation["key"]>,
+): string | null {
+  const text = values[index] ?? null;
+  return isBytea && text !== null ? latin1Text(Uint8Array.fromHex(text.slice("\\x".length))) : text;
 }

@@ -1,5 +1,6 @@
 import { quotedNames, type TableNames } from "../table.ts";
 import { PUBLICATION } from "../schema.ts";
+import type { RowTable } from "./pgoutput.ts";
 import type { Session } from "./session.ts";
 
 /** The slot of a database: names of slots are the server's, and the number of a database is its own. */
@@ -8,7 +9,7 @@ const SERVER = "SELECT current_setting('wal_level') AS level, system_identifier:
   `left(pg_walfile_name(pg_current_wal_lsn()), 8) AS timeline, (SELECT ${SLOT}) AS slot FROM pg_control_system()`;
 /** `is_whole`: an update or a deletion logs the key of the old row. */
 const TABLE =
-  "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = $2 AND pubinsert AND pubupdate AND pubdelete AND pubtruncate) " +
+  "SELECT pg_class.oid::text AS oid, EXISTS (SELECT FROM pg_publication WHERE pubname = $2 AND pubinsert AND pubupdate AND pubdelete AND pubtruncate) " +
   "AND EXISTS (SELECT FROM pg_publication_tables JOIN pg_class ON relname = tablename " +
   "WHERE pubname = $2 AND pg_class.oid = to_regclass($1)) AS is_published, " +
   "relreplident = 'f' OR EXISTS (SELECT FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey) " +
@@ -35,6 +36,7 @@ export interface Slot {
   /** Why changes may be missing; null: none is. */
   readonly gap: string | null;
   readonly confirmed: bigint;
+  readonly rows: RowTable;
 }
 
 /**
@@ -57,7 +59,7 @@ export async function prepareSlot(
       `wal_level is ${level}: --follow needs wal_level = logical, and a restart of PostgreSQL`,
     );
   }
-  await checkTable(session, names);
+  const rows = await checkTable(session, names);
   const name = slot as string;
   const place = `${system} ${timeline} ${name}`;
   const [note] = await session.query(NOTE);
@@ -77,12 +79,12 @@ export async function prepareSlot(
     );
     // A commit before the slot's start may not be visible yet: a read would fill the old value for good.
     await endOfTransactions(session);
-    return { name, place, gap, confirmed: BigInt(made!["confirmed"] as string) };
+    return { name, place, gap, confirmed: BigInt(made!["confirmed"] as string), rows };
   }
   if (evicts && state!["active_pid"] !== null) {
     await session.query("SELECT pg_terminate_backend($1)", [Number(state!["active_pid"])]);
   }
-  return { name, place, gap, confirmed: BigInt(state!["confirmed"] as string) };
+  return { name, place, gap, confirmed: BigInt(state!["confirmed"] as string), rows };
 }
 
 /**
@@ -139,7 +141,7 @@ function gapOf(
 }
 
 /** @throws When the log would not have the keys of the table's changes. */
-async function checkTable(session: Session, names: TableNames): Promise<void> {
+async function checkTable(session: Session, names: TableNames): Promise<RowTable> {
   const { table } = quotedNames(names);
   const [found] = await session.query(TABLE, [table, PUBLICATION, names.key]);
   if (!found?.["is_published"]) {
@@ -148,7 +150,7 @@ async function checkTable(session: Session, names: TableNames): Promise<void> {
         "let its owner start `leased proxy init --follow --run`",
     );
   }
-  if (found["is_whole"]) return;
+  if (found["is_whole"]) return { oid: found["oid"] as string, keyName: names.key };
   throw new Error(
     `table ${names.table} does not log the old ${names.key} of a changed row: ` +
       `ALTER TABLE ${table} REPLICA IDENTITY USING INDEX … of ${names.key}, or FULL`,

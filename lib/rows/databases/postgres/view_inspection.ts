@@ -1,0 +1,265 @@
+import { reasonOf } from "../../../reason.ts";
+import type { ParameterType } from "../../views/parameter_type.ts";
+import { type View, type ViewMistake, withParameters } from "../../views/view.ts";
+import type { InspectedView } from "../backend.ts";
+import { PUBLICATION } from "../schema.ts";
+import { quotedNames, type TableNames } from "../table.ts";
+import { isRefusal, type Session } from "./session.ts";
+
+const NAME = "leased_view";
+const TYPES: ReadonlyMap<string, ParameterType> = new Map([
+  ["smallint", "integer"],
+  ["integer", "integer"],
+  ["bigint", "integer"],
+  ["text", "text"],
+  ["character varying", "text"],
+  ["uuid", "uuid"],
+  ["boolean", "boolean"],
+]);
+const PARAMETER_TYPES =
+  "SELECT array_to_json(parameter_types::regtype[]::text[])::text AS types FROM pg_prepared_statements WHERE name = $1";
+/** `identity`: the columns that the log has of an old row; `*`: all; null: none, and then updates of the table fail. */
+const TABLE =
+  "SELECT oid::text AS oid, oid = to_regclass($2) AS is_rows, relkind IN ('r', 'p') AS is_table, " +
+  "CASE relreplident WHEN 'f' THEN '[\"*\"]' ELSE (SELECT json_agg(attname)::text FROM pg_index JOIN pg_attribute " +
+  "ON attrelid = indrelid AND attnum = ANY (indkey) WHERE indrelid = pg_class.oid AND " +
+  "CASE relreplident WHEN 'd' THEN indisprimary WHEN 'i' THEN indisreplident ELSE false END) END AS identity, " +
+  "EXISTS (SELECT FROM pg_publication_rel JOIN pg_publication ON pg_publication.oid = prpubid " +
+  "WHERE pubname = $3 AND prrelid = pg_class.oid) AS is_published " +
+  "FROM pg_class WHERE oid = to_regclass($1)";
+const COLUMNS = "SELECT attname AS name, format_type(atttypid, NULL) AS type, " +
+  "collisdeterministic IS FALSE AS is_loose FROM pg_attribute LEFT JOIN pg_collation ON pg_collation.oid = attcollation " +
+  "WHERE attrelid = $1::oid AND attnum > 0 AND NOT attisdropped";
+/** The table that has the partitions of another one. */
+const ROOT =
+  "SELECT coalesce(pg_partition_root(to_regclass($1)), to_regclass($1))::oid::text AS oid";
+
+/** A table that a view's file names. */
+interface Table {
+  readonly oid: string;
+  readonly identity: readonly string[] | null;
+  readonly isPublished: boolean;
+  readonly columns: ReadonlyMap<string, { readonly type: string; readonly isLoose: boolean }>;
+}
+
+/** Returns the statement that makes a view's value: the column `data`, in bytes. */
+export function statementOf(view: View): string {
+  const query = withParameters(view, (index) => `$${index + 1}`);
+  switch (view.result) {
+    case "object":
+      return `SELECT convert_to(row_to_json(q)::text, 'UTF8') AS data FROM (${query}\n) AS q LIMIT 1`;
+    case "array":
+      return "SELECT convert_to('[' || coalesce(string_agg(row_to_json(q)::text, ','), '') || ']', 'UTF8') AS data " +
+        `FROM (${query}\n) AS q`;
+    case "raw":
+      return `SELECT convert_to(q.value::text, 'UTF8') AS data FROM (${query}\n) AS q (value) LIMIT 1`;
+  }
+}
+
+/**
+ * Asks the server what a view is made of.
+ *
+ * @param oids Receives the tables that the view's changes name.
+ * @param mistakes Receives what makes the view unusable.
+ * @returns Null when its query cannot be prepared.
+ */
+export async function inspectView(
+  session: Session,
+  view: View,
+  names: TableNames,
+  oids: Map<string, string>,
+  mistakes: ViewMistake[],
+): Promise<InspectedView | null> {
+  const complain = (text: string): void => {
+    mistakes.push({ line: view.line, text: `view ${view.name}: ${text}` });
+  };
+  const types = await typesOf(session, view, complain);
+  if (types === null) return null;
+  const named = new Set<string>();
+  for (const { table, keys } of view.changes) {
+    const found = await findTable(session, table, names, complain);
+    if (found === null) continue;
+    oids.set(table, found.oid);
+    named.add(found.oid);
+    if (!found.isPublished) {
+      complain(`table ${table} is not in the publication ${PUBLICATION}: ${INIT_ADVICE}`);
+    }
+    for (const template of keys) {
+      for (const [index, name] of template.names.entries()) {
+        checkColumn(found, table, name, types[index]!, complain);
+      }
+    }
+  }
+  const plan = await planOf(session, view);
+  for (const { table, oid } of plan.tables) {
+    if (!named.has(oid)) complain(`its query reads table ${table}, which changes must name`);
+  }
+  return {
+    view,
+    types,
+    tables: plan.tables.map(({ table }) => table),
+    scans: plan.scans,
+  };
+}
+
+const INIT_ADVICE =
+  "let the owner start `leased proxy init --follow --views <file> --run`, and this server again";
+
+/** @returns The types of the parameters; null: the query cannot be prepared. */
+async function typesOf(
+  session: Session,
+  view: View,
+  complain: (text: string) => void,
+): Promise<ParameterType[] | null> {
+  let names: string[];
+  try {
+    await session.query(`PREPARE ${NAME} AS ${statementOf(view)}`);
+    const [row] = await session.query(PARAMETER_TYPES, [NAME]);
+    names = JSON.parse((row!["types"] as string | null) ?? "[]") as string[];
+    await session.query(`DEALLOCATE ${NAME}`);
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    complain(reasonOf(error));
+    return null;
+  }
+  if (view.result === "raw" && await hasTwoColumns(session, view)) {
+    complain("value raw needs a query with one column");
+    return null;
+  }
+  const types = view.keys.names.map((name, index) => {
+    const type = TYPES.get(names[index]!);
+    if (type !== undefined) return type;
+    complain(
+      `{${name}} is ${
+        names[index]
+      }: must be an integer, text, uuid or boolean, whose values have one text each`,
+    );
+    return null;
+  });
+  return types.every((type) => type !== null) ? types : null;
+}
+
+/** Only then its columns can get two names. */
+async function hasTwoColumns(session: Session, view: View): Promise<boolean> {
+  const query = withParameters(view, (index) => `$${index + 1}`);
+  try {
+    await session.query(`PREPARE ${NAME} AS SELECT FROM (${query}\n) AS q (a, b)`);
+    await session.query(`DEALLOCATE ${NAME}`);
+    return true;
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    return false;
+  }
+}
+
+async function findTable(
+  session: Session,
+  table: string,
+  names: TableNames,
+  complain: (text: string) => void,
+): Promise<Table | null> {
+  let row;
+  try {
+    [row] = await session.query(TABLE, [table, quotedNames(names).table, PUBLICATION]);
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    complain(`table ${table}: ${reasonOf(error)}`);
+    return null;
+  }
+  if (row === undefined || !row["is_table"]) {
+    complain(`there is no table ${table}`);
+    return null;
+  }
+  if (row["is_rows"]) {
+    complain(`${table} is the table of rows: views are of other tables`);
+    return null;
+  }
+  const oid = row["oid"] as string;
+  const columns = await session.query(COLUMNS, [oid]);
+  return {
+    oid,
+    identity: JSON.parse((row["identity"] as string | null) ?? "null") as string[] | null,
+    isPublished: row["is_published"] === true,
+    columns: new Map(columns.map(({ name, type, is_loose }) => [
+      name as string,
+      { type: type as string, isLoose: is_loose === true },
+    ])),
+  };
+}
+
+function checkColumn(
+  { identity, columns }: Table,
+  table: string,
+  name: string,
+  type: ParameterType,
+  complain: (text: string) => void,
+): void {
+  const column = columns.get(name);
+  if (column === undefined) return complain(`table ${table} has no column ${name}`);
+  if (TYPES.get(column.type) !== type) {
+    return complain(`column ${name} of ${table} is ${column.type}, and the parameter ${type}`);
+  }
+  if (column.isLoose) {
+    return complain(
+      `column ${name} of ${table} has a nondeterministic collation: one row has several keys`,
+    );
+  }
+  if (identity !== null && (identity[0] === "*" || identity.includes(name))) return;
+  complain(
+    `the log has no old ${name} of a row of ${table}: ALTER TABLE ${table} REPLICA IDENTITY FULL`,
+  );
+}
+
+interface PlanNode {
+  readonly "Node Type": string;
+  readonly "Relation Name"?: string;
+  readonly "Schema"?: string;
+  readonly Plans?: readonly PlanNode[];
+}
+
+/** Returns the tables of a plan that serves every value of the parameters. */
+async function planOf(
+  session: Session,
+  view: View,
+): Promise<{ tables: { table: string; oid: string }[]; scans: string[] }> {
+  const nulls = view.keys.names.map(() => "NULL").join(", ");
+  await session.query("BEGIN READ ONLY");
+  try {
+    await session.query(
+      "SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_partition_pruning = off",
+    );
+    await session.query(`PREPARE ${NAME} AS ${statementOf(view)}`);
+    const [row] = await session.query(
+      `EXPLAIN (VERBOSE, FORMAT JSON) EXECUTE ${NAME}${nulls === "" ? "" : `(${nulls})`}`,
+    );
+    await session.query(`DEALLOCATE ${NAME}`);
+    const text = row!["QUERY PLAN"];
+    const [{ Plan }] = (typeof text === "string" ? JSON.parse(text) : text) as [{ Plan: PlanNode }];
+    const found = new Map<string, string>();
+    const scans = new Set<string>();
+    for (const node of nodesOf(Plan)) {
+      const name = node["Relation Name"];
+      if (name === undefined) continue;
+      const table = `${identifier(node.Schema!)}.${identifier(name)}`;
+      const [root] = await session.query(ROOT, [table]);
+      found.set(table, root!["oid"] as string);
+      if (node["Node Type"] === "Seq Scan") scans.add(table);
+    }
+    return {
+      tables: [...found].map(([table, oid]) => ({ table, oid })),
+      scans: [...scans],
+    };
+  } finally {
+    await session.query("ROLLBACK");
+  }
+}
+
+function* nodesOf(node: PlanNode): Generator<PlanNode> {
+  yield node;
+  for (const each of node.Plans ?? []) yield* nodesOf(each);
+}
+
+/** Returns a name as SQL has it. */
+function identifier(name: string): string {
+  return /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
+}

@@ -1,0 +1,132 @@
+import { reasonOf } from "../../../reason.ts";
+import { isCanonical, textOf } from "../../views/parameter_type.ts";
+import { type View, type ViewMistake, type Views, ViewsError } from "../../views/view.ts";
+import type { Found, InspectedView, PreparedViews, ViewKey } from "../backend.ts";
+import type { TableNames } from "../table.ts";
+import type { Pool } from "./pool.ts";
+import { isRefusal, type ResultRow, type Session } from "./session.ts";
+import { inspectView, statementOf } from "./view_inspection.ts";
+
+const BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+const EPOCH = "SELECT epoch FROM leased_proxy";
+/** Views have no versions: nobody writes them. */
+const VERSION = 1;
+
+/** Views of PostgreSQL: their queries, in sessions of their own, so that a slow one keeps no row waiting. */
+export class PostgresViews implements PreparedViews {
+  readonly inspected: readonly InspectedView[];
+  /** The tables whose changes concern keys, by the names in the file of views. */
+  readonly oids: ReadonlyMap<string, string>;
+  readonly #pool: Pool;
+  readonly #timeoutMs: number;
+  readonly #nowUnixMs: () => number;
+  readonly #byView: ReadonlyMap<View, InspectedView>;
+
+  private constructor(
+    pool: Pool,
+    timeoutMs: number,
+    nowUnixMs: () => number,
+    inspected: readonly InspectedView[],
+    oids: ReadonlyMap<string, string>,
+  ) {
+    this.#pool = pool;
+    this.#timeoutMs = timeoutMs;
+    this.#nowUnixMs = nowUnixMs;
+    this.inspected = inspected;
+    this.oids = oids;
+    this.#byView = new Map(inspected.map((each) => [each.view, each]));
+  }
+
+  /** @throws ViewsError names what the server refuses, and what its log would not have. */
+  static async prepare(
+    pool: Pool,
+    views: Views,
+    names: TableNames,
+    timeoutMs: number,
+    nowUnixMs: () => number,
+  ): Promise<PostgresViews> {
+    const mistakes: ViewMistake[] = [];
+    const oids = new Map<string, string>();
+    const inspected: InspectedView[] = [];
+    for (const view of views.all) {
+      const found = await pool.use(
+        (session) => inspectView(session, view, names, oids, mistakes),
+        2 * timeoutMs,
+      );
+      if (found !== null) inspected.push(found);
+    }
+    if (mistakes.length > 0) throw new ViewsError(views.path, mistakes);
+    return new PostgresViews(pool, timeoutMs, nowUnixMs, inspected, oids);
+  }
+
+  async readMany(keys: readonly ViewKey[]): Promise<readonly Found[]> {
+    const found = await this.#pool.use((session) => this.#read(session, keys), this.#timeoutMs);
+    if (found !== null) return found;
+    // One of them fails: the others have an answer.
+    return await Promise.all(keys.map(async (key) => (await this.readMany([key]))[0]!));
+  }
+
+  /** @returns Null: a view has failed, and which one is not known. */
+  async #read(session: Session, keys: readonly ViewKey[]): Promise<Found[] | null> {
+    const [, asked, ...results] = await settled([
+      session.query(BEGIN),
+      session.query(EPOCH),
+      ...keys.map((key) => this.#query(session, key)),
+      session.query("COMMIT"),
+    ]);
+    if (asked!.reason !== null) throw asked!.reason;
+    const epoch = Number(asked!.value![0]!["epoch"]);
+    const failed = results.find(({ reason }) => reason !== null)?.reason ?? null;
+    if (failed !== null && !isRefusal(failed)) throw failed;
+    if (failed !== null && keys.length > 1) return null;
+    return keys.map(({ view }, index) => {
+      if (failed !== null) {
+        return { ...absent(epoch, view), problem: `view ${view.name}: ${reasonOf(failed)}` };
+      }
+      return this.#found(results[index]!.value!, view, epoch);
+    });
+  }
+
+  #query(session: Session, { view, values }: ViewKey): Promise<readonly ResultRow[]> {
+    const { types } = this.#byView.get(view)!;
+    if (!values.every((value, index) => isCanonical(value, types[index]!))) {
+      return Promise.resolve([]);
+    }
+    return session.query(statementOf(view), values.map((value) => textOf(value)));
+  }
+
+  #found([row]: readonly ResultRow[], view: View, epoch: number): Found {
+    const data = row?.["data"] as Uint8Array | null | undefined;
+    if (data === null || data === undefined) return absent(epoch, view);
+    const { maxAgeSec } = view;
+    const made = { flags: 0, data, version: VERSION };
+    if (maxAgeSec === 0) return { row: made, version: VERSION, epoch };
+    const expiresUnixSec = Math.floor(this.#nowUnixMs() / 1000) + maxAgeSec;
+    return { row: { ...made, expiresUnixSec }, version: VERSION, epoch };
+  }
+
+  /** Its sessions are the backend's. */
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+/** The absence of a key ends with no age, so one with an age is not kept. */
+export function absent(epoch: number, { maxAgeSec }: View): Found {
+  return { row: null, version: 0, epoch, isKept: maxAgeSec === 0 };
+}
+
+interface Settled {
+  readonly value: readonly ResultRow[] | null;
+  readonly reason: unknown;
+}
+
+/** Waits for all statements, also after one has failed. */
+async function settled(queries: readonly Promise<readonly ResultRow[]>[]): Promise<Settled[]> {
+  const results = await Promise.allSettled(queries);
+  return results.map((result) =>
+    result.status === "fulfilled"
+      ? { value: result.value, reason: null }
+      : { value: null, reason: result.reason }
+  );
+}

@@ -1,0 +1,233 @@
+import { DatabaseSync, type SQLOutputValue, type StatementSync } from "node:sqlite";
+import { reasonOf } from "../../reason.ts";
+import { isCanonical, type ParameterType, textOf } from "../views/parameter_type.ts";
+import {
+  type View,
+  type ViewMistake,
+  type Views,
+  ViewsError,
+  withParameters,
+} from "../views/view.ts";
+import type { Found, InspectedView, PreparedViews, ViewKey } from "./backend.ts";
+import { missingTriggers } from "./sqlite_triggers.ts";
+import type { TableNames } from "./table.ts";
+
+/** Views have no versions: nobody writes them. */
+const VERSION = 1;
+const COLLATION = /\bcollate\b/i;
+
+/** A view that is ready. */
+interface Prepared extends InspectedView {
+  readonly statement: StatementSync;
+}
+
+/** Views of an SQLite file: their queries, over a connection that cannot write. */
+export class SqliteViews implements PreparedViews {
+  readonly inspected: readonly InspectedView[];
+  readonly #database: DatabaseSync;
+  readonly #epoch: StatementSync;
+  readonly #byView: ReadonlyMap<View, Prepared>;
+  readonly #nowUnixMs: () => number;
+
+  private constructor(
+    database: DatabaseSync,
+    prepared: readonly Prepared[],
+    nowUnixMs: () => number,
+  ) {
+    this.#database = database;
+    this.#epoch = database.prepare("SELECT epoch FROM leased_proxy");
+    this.#byView = new Map(prepared.map((each) => [each.view, each]));
+    this.#nowUnixMs = nowUnixMs;
+    this.inspected = prepared;
+  }
+
+  /** @throws ViewsError names what SQLite refuses, and triggers that are missing. */
+  static prepare(
+    path: string,
+    views: Views,
+    names: TableNames,
+    nowUnixMs: () => number,
+  ): SqliteViews {
+    const database = new DatabaseSync(path, { readOnly: true });
+    try {
+      const mistakes: ViewMistake[] = [];
+      const prepared: Prepared[] = [];
+      for (const view of views.all) {
+        const found = inspect(database, view, names, mistakes);
+        if (found !== null) prepared.push(found);
+      }
+      if (mistakes.length === 0 && missingTriggers(database, views).length > 0) {
+        const text = "the triggers of its tables are missing or old: " +
+          "start `leased proxy init --follow --views <file> --run`, and this server again";
+        mistakes.push({ line: views.all[0]!.line, text });
+      }
+      if (mistakes.length > 0) throw new ViewsError(views.path, mistakes);
+      return new SqliteViews(database, prepared, nowUnixMs);
+    } catch (error) {
+      database.close();
+      throw error;
+    }
+  }
+
+  readMany(keys: readonly ViewKey[]): Promise<readonly Found[]> {
+    return Promise.resolve().then(() => {
+      this.#database.exec("BEGIN");
+      try {
+        const { epoch } = this.#epoch.get() as { epoch: number };
+        return keys.map((key) => this.#read(key, epoch));
+      } finally {
+        this.#database.exec("COMMIT");
+      }
+    });
+  }
+
+  #read({ view, values }: ViewKey, epoch: number): Found {
+    const { statement, types } = this.#byView.get(view)!;
+    const isAsked = values.every((value, index) => isCanonical(value, types[index]!));
+    const nothing: Found = { row: null, version: 0, epoch, isKept: view.maxAgeSec === 0 };
+    if (!isAsked) return nothing;
+    const parameters = values.map((value, index) =>
+      types[index] === "integer" ? BigInt(value) : textOf(value)
+    );
+    let text: string | null;
+    try {
+      text = view.result === "array"
+        ? jsonOf(statement.all(...parameters) as Row[])
+        : valueOf(statement.get(...parameters) as Row | undefined, view);
+    } catch (error) {
+      return { ...nothing, problem: `view ${view.name}: ${reasonOf(error)}` };
+    }
+    if (text === null) return nothing;
+    const row = { flags: 0, data: new TextEncoder().encode(text), version: VERSION };
+    if (view.maxAgeSec === 0) return { row, version: VERSION, epoch };
+    const expiresUnixSec = Math.floor(this.#nowUnixMs() / 1000) + view.maxAgeSec;
+    return { row: { ...row, expiresUnixSec }, version: VERSION, epoch };
+  }
+
+  close(): Promise<void> {
+    this.#database.close();
+    return Promise.resolve();
+  }
+}
+
+type Row = Record<string, SQLOutputValue>;
+
+function valueOf(row: Row | undefined, { result }: View): string | null {
+  if (row === undefined) return null;
+  if (result === "object") return jsonOf(row);
+  const [value] = Object.values(row);
+  return value === null || value === undefined
+    ? null
+    : value instanceof Uint8Array
+    ? hexOf(value)
+    : `${value}`;
+}
+
+/** Returns JSON, in which integers keep all their digits. */
+function jsonOf(value: SQLOutputValue | Row | Row[]): string {
+  if (Array.isArray(value)) return `[${value.map(jsonOf).join(",")}]`;
+  if (typeof value === "bigint") return `${value}`;
+  if (value instanceof Uint8Array) return JSON.stringify(hexOf(value));
+  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  const members = Object.entries(value).map(([name, each]) =>
+    `${JSON.stringify(name)}:${jsonOf(each)}`
+  );
+  return `{${members.join(",")}}`;
+}
+
+/** As PostgreSQL writes bytes. */
+function hexOf(bytes: Uint8Array): string {
+  return `\\x${bytes.toHex()}`;
+}
+
+function inspect(
+  database: DatabaseSync,
+  view: View,
+  names: TableNames,
+  mistakes: ViewMistake[],
+): Prepared | null {
+  const complain = (text: string): void => {
+    mistakes.push({ line: view.line, text: `view ${view.name}: ${text}` });
+  };
+  const query = withParameters(view, (index) => `?${index + 1}`);
+  let statement: StatementSync;
+  let tables: string[];
+  let scans: string[];
+  try {
+    statement = database.prepare(`SELECT * FROM (${query}\n)`);
+    statement.setReadBigInts(true);
+    tables = tablesOf(database, query);
+    scans = scansOf(database, query);
+  } catch (error) {
+    complain(reasonOf(error));
+    return null;
+  }
+  if (view.result === "raw" && statement.columns().length !== 1) {
+    complain("value raw needs a query with one column");
+  }
+  const types = view.keys.names.map(() => new Set<ParameterType>());
+  for (const { table, keys } of view.changes) {
+    const columns = columnsOf(database, table);
+    if (columns.size === 0) complain(`there is no table ${table}`);
+    else if (table.toLowerCase() === names.table.toLowerCase()) {
+      complain(`${table} is the table of rows: views are of other tables`);
+    }
+    for (const template of columns.size === 0 ? [] : keys) {
+      for (const [index, name] of template.names.entries()) {
+        const type = columns.get(name);
+        if (type === undefined) complain(`table ${table} has no column ${name}`);
+        else if (type === null) {
+          complain(
+            `column ${name} of ${table} must be an integer, or text with no collation of its own`,
+          );
+        } else types[index]!.add(type);
+      }
+    }
+  }
+  for (const [index, each] of types.entries()) {
+    if (each.size > 1) {
+      complain(`{${view.keys.names[index]}} is an integer in one table and text in another`);
+    }
+    if (each.has("text") && COLLATION.test(query)) {
+      complain("its query compares text by a collation");
+    }
+  }
+  const named = new Set(view.changes.map(({ table }) => table.toLowerCase()));
+  for (const table of tables) {
+    if (!named.has(table.toLowerCase())) {
+      complain(`its query reads table ${table}, which changes must name`);
+    }
+  }
+  return { view, statement, types: types.map(([type]) => type ?? "text"), tables, scans };
+}
+
+/** Returns the tables that a query opens. */
+function tablesOf(database: DatabaseSync, query: string): string[] {
+  const rows = database.prepare(`EXPLAIN SELECT * FROM (${query}\n)`).all();
+  const roots = rows.filter(({ opcode, p3 }) => opcode === "OpenRead" && p3 === 0);
+  const find = database.prepare("SELECT tbl_name AS name FROM sqlite_schema WHERE rootpage = ?");
+  const names = roots.map(({ p2 }) => find.get(p2 as number)?.["name"] as string);
+  return [...new Set(names)];
+}
+
+/** Returns the tables that a query reads as a whole. */
+function scansOf(database: DatabaseSync, query: string): string[] {
+  const rows = database.prepare(`EXPLAIN QUERY PLAN SELECT * FROM (${query}\n)`).all();
+  return rows.flatMap(({ detail }) => /^SCAN (\S+)$/.exec(detail as string)?.[1] ?? []);
+}
+
+/** Returns the types of a table's columns by name; null: values of it have more than one text. */
+function columnsOf(database: DatabaseSync, table: string): Map<string, ParameterType | null> {
+  const rows = database.prepare("SELECT name, type FROM pragma_table_info(?)").all(table);
+  const schema = database.prepare(
+    "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE",
+  ).get(table);
+  const isLoose = COLLATION.test((schema?.["sql"] as string | undefined) ?? "");
+  return new Map(rows.map(({ name, type }) => [name as string, typeOf(type as string, isLoose)]));
+}
+
+/** The rules of SQLite for declared types. */
+function typeOf(declared: string, isLoose: boolean): ParameterType | null {
+  if (/int/i.test(declared)) return "integer";
+  return /char|clob|text/i.test(declared) && !isLoose ? "text" : null;
+}

@@ -1,0 +1,47 @@
+import type { Found, PreparedViews, ViewKey } from "../databases/backend.ts";
+import { Views } from "./view.ts";
+
+/** The views that an origin serves now. */
+export class ActiveViews {
+  readonly counts = { reads: 0, problems: 0 };
+  #views = Views.NONE;
+  #prepared: PreparedViews | null = null;
+
+  get size(): number {
+    return this.#views.all.length;
+  }
+
+  /** Serves others from here on. @returns What the keys of both begin with. */
+  async replace(views: Views, prepared: PreparedViews): Promise<readonly string[]> {
+    const before = this.#prepared;
+    const prefixes = new Set([...this.#views.prefixes, ...views.prefixes]);
+    this.#views = views;
+    this.#prepared = prepared;
+    await before?.close();
+    return [...prefixes];
+  }
+
+  /** Returns the view that a key belongs to; null: it belongs to a row. */
+  find(key: string): ViewKey | null {
+    return this.size === 0 ? null : this.#views.find(key);
+  }
+
+  /** Why a key cannot be written; null: it can. */
+  refusalOf(key: string): string | null {
+    const found = this.find(key);
+    return found && `the keys ${found.view.name} are of a view, which nobody writes`;
+  }
+
+  /** `PreparedViews.readMany` */
+  async read(keys: readonly ViewKey[]): Promise<readonly Found[]> {
+    this.counts.reads += keys.length;
+    const found = await this.#prepared!.readMany(keys);
+    this.counts.problems += found.filter(({ problem }) => problem !== undefined).length;
+    return found;
+  }
+
+  async close(): Promise<void> {
+    await this.#prepared?.close();
+    this.#prepared = null;
+  }
+}
