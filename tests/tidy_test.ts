@@ -64,6 +64,7 @@ const ROOMS: readonly Room[] = [
   ["lib/cli/",                   "argv command exit manual passwd help listen option_table options subcommand values"],
   ["lib/admin/",                 "dashboard/recorder dashboard/routes dashboard/series http_server pages server_metrics tls"],
   ["lib/admin/dashboard/",       "recorder routes series"],
+  ["lib/rows/views/",            "inspection view"],
   ["lib/rows/databases/backend.ts lib/rows/databases/changes.ts lib/rows/databases/notes.ts lib/rows/databases/schema.ts lib/rows/databases/table.ts", ""],
   // Its door is lib/rows/databases/open_backend.ts, which imports it when it is needed.
   ["lib/rows/databases/postgres/", ""],

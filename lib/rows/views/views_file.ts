@@ -113,7 +113,7 @@ class ViewsReader {
   #query(node: Node | undefined, parent: Node, label: string): string | null {
     const lines = node?.type === "array" ? node.children! : node === undefined ? [] : [node];
     const isText = lines.length > 0 && lines.every(({ type }) => type === "string");
-    const query = lines.map(({ value }) => value).join("\n").trim();
+    const query = lines.map(({ value }) => value).join("\n").replace(/[\s;]+$/, "").trim();
     if (isText && query !== "") return query;
     this.addMistake((node ?? parent).offset, `${label}: query must be a text, or a list of lines`);
     return null;

@@ -131,6 +131,17 @@ export class Session {
     return await this.#run(text, parameters);
   }
 
+  /**
+   * Asks the server of one statement, without executing it.
+   *
+   * @returns The numbers of its parameters' types, and the names of its columns.
+   * @throws LostError, or the server's error.
+   */
+  async describe(text: string): Promise<{ parameterTypes: number[]; columns: string[] }> {
+    const { types, columns } = await this.#guard(() => this.#sql.unsafe(text).describe());
+    return { parameterTypes: types, columns: columns.map(({ name }) => name) };
+  }
+
   /** Identifies the server's process behind this connection, also after its end. */
   get process(): ServerProcess {
     return this.#process!;
@@ -145,13 +156,18 @@ export class Session {
     text: string,
     parameters: readonly Parameter[],
   ): Promise<postgres.RowList<postgres.Row[]>> {
+    return await this.#guard(() =>
+      this.#sql.unsafe(text, [...parameters], { prepare: parameters.length > 0 })
+    );
+  }
+
+  /** Awaits an answer of the server. @throws LostError, or the server's error. */
+  async #guard<Answer>(ask: () => PromiseLike<Answer>): Promise<Answer> {
     if (this.#isLost) throw new LostError(this.#lostReason);
     try {
-      const rows = await this.#sql.unsafe(text, [...parameters], {
-        prepare: parameters.length > 0,
-      });
+      const answer = await ask();
       this.#isConnected = true;
-      return rows;
+      return answer;
     } catch (error) {
       if (isRefusal(error)) {
         this.#isConnected = true;
