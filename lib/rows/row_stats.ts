@@ -1,4 +1,5 @@
 import { counter, gauge, type Stat, stat } from "../../protocol/stats/entry.ts";
+import type { ActiveViews } from "./active_views.ts";
 import type { FlowCounts, Flows } from "./flows/flows.ts";
 import type { NodeState } from "./flows/node_list.ts";
 import type { TokenState } from "./flows/token_states.ts";

@@ -3,7 +3,7 @@ import { latin1Bytes } from "../../store/base/bytes.ts";
 import type { CacheClient } from "./caches/cache_client.ts";
 import type { Backend, Found, ViewKey } from "./databases/backend.ts";
 import type { Flow, FlowStep, StepKind, StepResults } from "./flows/steps.ts";
-import { ActiveViews } from "./views/active_views.ts";
+import { ActiveViews } from "./active_views.ts";
 import { StepTimes, TIMED_STEPS, type TimedStep } from "./step_times.ts";
 
 /** Runs flows: executes their steps with the store, the listed caches, the database and the clock. */

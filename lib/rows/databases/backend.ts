@@ -189,8 +189,8 @@ export interface Backend {
    */
   noteCaches(caches: NotedCaches["caches"], epoch: number): Promise<NoteResult>;
   /**
-   * Makes views ready to be read, and their tables' changes part of the log that `openChanges` reads, also of one that is
-   * open.
+   * Makes views ready to be read, and their tables' changes part of the log that `openChanges` reads, also of one that
+   * is open.
    *
    * @throws ViewsError names what the database refuses.
    */

@@ -3,8 +3,8 @@ import { everyKeyOf } from "../key_range.ts";
 /** What has changed in the table of rows, in one or more transactions that follow one another. */
 export interface Changes {
   /**
-   * Keys that changed rows concern, a character a byte, each once, of the old and of the new row; and what stands for all
-   * keys with a prefix: `everyKeyOf`.
+   * Keys that changed rows concern, a character a byte, each once, of the old and of the new row; and what stands for
+   * all keys with a prefix: `everyKeyOf`.
    */
   readonly keys: readonly string[];
   /** Whether the keys are too many to name, or the table was truncated: every row may have changed. */

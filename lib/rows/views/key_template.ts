@@ -1,5 +1,4 @@
 import { latin1Text } from "../../../store/base/bytes.ts";
-import { KEY_LENGTH_MAX } from "../../../store/limits.ts";
 
 /** A parameter between braces. */
 const PARAMETER = /\{([a-zA-Z_][a-zA-Z0-9_]*)\}/;
@@ -10,8 +9,6 @@ const ANY_REST = "*";
  * `category:{category}:page:{page}`. Keys have a character a byte; templates are UTF-8 in them.
  */
 export class KeyTemplate {
-  /** Longest key, in bytes. */
-  static readonly LENGTH_MAX = KEY_LENGTH_MAX;
   /** Text before, between and behind the parameters: one more than there are names. */
   readonly texts: readonly string[];
   /** The parameters, in their order. */

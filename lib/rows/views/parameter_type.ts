@@ -8,8 +8,8 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const BOOLEANS = ["t", "f"];
 
 /**
- * Whether a text is the one way to write a value of the type. A key with another way, such as `007`, would not be deleted
- * when its row changes: it is absent.
+ * Whether a text is the one way to write a value of the type. A key with another way, such as `007`, would not be
+ * deleted when its row changes: it is absent.
  *
  * @param text UTF-8, a character a byte.
  */

@@ -1,5 +1,6 @@
 import { everyKeyOf } from "../key_range.ts";
-import { KeyTemplate } from "./key_template.ts";
+import { KEY_LENGTH_MAX } from "../../../store/limits.ts";
+import type { KeyTemplate } from "./key_template.ts";
 import type { Views } from "./view.ts";
 
 /** Returns the value of a column, UTF-8, a character a byte; null: it is NULL or not known. */
@@ -35,17 +36,22 @@ export class ViewMapping {
 }
 
 /**
- * Returns the key that a row concerns, or what stands for all keys of a prefix: a template for a prefix, and a column
- * whose value is not known.
+ * Returns the key that a row concerns, or what stands for all keys of a prefix: for a template of a prefix, and for a
+ * column whose value is not known.
+ *
+ * @returns Null: there is no such key, it would be too long.
  */
 export function keyOf(template: KeyTemplate, value: ColumnValue): string | null {
   let key = template.texts[0]!;
+  let { isPrefix } = template;
   for (const [index, name] of template.names.entries()) {
     const text = value(name);
-    if (text === null) return everyKeyOf(key);
+    if (text === null) {
+      isPrefix = true;
+      break;
+    }
     key += text + template.texts[index + 1]!;
   }
-  if (template.isPrefix) return everyKeyOf(key);
-  // Nobody can have asked for it.
-  return key.length > KeyTemplate.LENGTH_MAX ? null : key;
+  if (key.length > KEY_LENGTH_MAX) return null;
+  return isPrefix ? everyKeyOf(key) : key;
 }

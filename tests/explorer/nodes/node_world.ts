@@ -342,7 +342,7 @@ export class NodeWorld implements ExploredWorld {
   #ask(begun: Pick<Work, "node" | "origin" | "flow" | "done" | "failed">): void {
     const work: Work = {
       ...begun,
-      step: { kind: "dropRows" },
+      step: { kind: "dropRows", prefixes: [""] },
       askedMs: 0,
       question: setup.newQuestion(),
     };

@@ -31,6 +31,7 @@ function optionsFor(path: string): RowsOptions {
     tokensMax: 100,
     appliedTtlSec: 60,
     follows: false,
+    viewsPath: "",
     lagMsMax: 10_000,
     driftShare: 0.1,
     prefixes: [""],

@@ -220,6 +220,8 @@ testDatabases("a problem lasts until the database has answered", async (database
     read: (keys) => whileUp(() => source.read(keys)),
     write: (group) => whileUp(() => source.write(group)),
     command: (request, addWrite) => source.command(request, addWrite),
+    isSlow: (key) => source.isSlow(key),
+    refusalOf: (key) => source.refusalOf(key),
     stop: () => source.stop(),
   }));
   const read = (): Promise<Outcome> => rows.outcome(rows.ask(RowKind.READ, "k"));

@@ -20,7 +20,7 @@ const PARAMETER_TYPES =
   "SELECT array_to_json(parameter_types::regtype[]::text[])::text AS types FROM pg_prepared_statements WHERE name = $1";
 /** `identity`: the columns that the log has of an old row; `*`: all; null: none, and then updates of the table fail. */
 const TABLE =
-  "SELECT oid::text AS oid, oid = to_regclass($2) AS is_rows, relkind IN ('r', 'p') AS is_table, " +
+  "SELECT oid::text AS oid, oid = to_regclass($2) AS is_rows, relkind = 'r' AND NOT relispartition AS is_table, relpersistence = 'p' AS is_logged, " +
   "CASE relreplident WHEN 'f' THEN '[\"*\"]' ELSE (SELECT json_agg(attname)::text FROM pg_index JOIN pg_attribute " +
   "ON attrelid = indrelid AND attnum = ANY (indkey) WHERE indrelid = pg_class.oid AND " +
   "CASE relreplident WHEN 'd' THEN indisprimary WHEN 'i' THEN indisreplident ELSE false END) END AS identity, " +
@@ -30,9 +30,7 @@ const TABLE =
 const COLUMNS = "SELECT attname AS name, format_type(atttypid, NULL) AS type, " +
   "collisdeterministic IS FALSE AS is_loose FROM pg_attribute LEFT JOIN pg_collation ON pg_collation.oid = attcollation " +
   "WHERE attrelid = $1::oid AND attnum > 0 AND NOT attisdropped";
-/** The table that has the partitions of another one. */
-const ROOT =
-  "SELECT coalesce(pg_partition_root(to_regclass($1)), to_regclass($1))::oid::text AS oid";
+const OID = "SELECT to_regclass($1)::oid::text AS oid";
 
 /** A table that a view's file names. */
 interface Table {
@@ -167,7 +165,11 @@ async function findTable(
     return null;
   }
   if (row === undefined || !row["is_table"]) {
-    complain(`there is no table ${table}`);
+    complain(`${table} is no table, or has partitions: name tables whose changes are in the log`);
+    return null;
+  }
+  if (!row["is_logged"]) {
+    complain(`table ${table} is unlogged or temporary: its changes are not in the log`);
     return null;
   }
   if (row["is_rows"]) {
@@ -225,9 +227,7 @@ async function planOf(
   const nulls = view.keys.names.map(() => "NULL").join(", ");
   await session.query("BEGIN READ ONLY");
   try {
-    await session.query(
-      "SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_partition_pruning = off",
-    );
+    await session.query("SET LOCAL plan_cache_mode = force_generic_plan");
     await session.query(`PREPARE ${NAME} AS ${statementOf(view)}`);
     const [row] = await session.query(
       `EXPLAIN (VERBOSE, FORMAT JSON) EXECUTE ${NAME}${nulls === "" ? "" : `(${nulls})`}`,
@@ -241,8 +241,8 @@ async function planOf(
       const name = node["Relation Name"];
       if (name === undefined) continue;
       const table = `${identifier(node.Schema!)}.${identifier(name)}`;
-      const [root] = await session.query(ROOT, [table]);
-      found.set(table, root!["oid"] as string);
+      const [named] = await session.query(OID, [table]);
+      found.set(table, named!["oid"] as string);
       if (node["Node Type"] === "Seq Scan") scans.add(table);
     }
     return {

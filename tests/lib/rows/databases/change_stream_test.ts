@@ -1,4 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
+import { everyKeyOf } from "../../../../lib/rows/key_range.ts";
 import { CHANGED_KEYS_MAX, ChangedKeys } from "../../../../lib/rows/databases/changes.ts";
 import { visibleIn } from "../../../../lib/rows/databases/postgres/change_stream.ts";
 
@@ -16,11 +17,25 @@ Deno.test("numbers of transactions are circular", () => {
 
 Deno.test("the keys of a transaction are bounded: more are a flood", () => {
   const changed = new ChangedKeys();
-  for (let index = 0; index <= CHANGED_KEYS_MAX; index++) changed.add(`k${index}`);
-  changed.add("more");
-  assertEquals([changed.isFlood, changed.keys.size], [true, 0]);
+  for (let index = 0; index <= CHANGED_KEYS_MAX; index++) changed.add(`k${index}`, "");
+  changed.add("more", "");
+  assertEquals([changed.isFlood, changed.size], [true, 0]);
   const sum = new ChangedKeys();
-  sum.add("k");
+  sum.add("k", "");
   sum.join(changed);
-  assertEquals([sum.isFlood, sum.keys.size, sum.count], [true, 0, CHANGED_KEYS_MAX + 3]);
+  assertEquals([sum.isFlood, sum.size, sum.count], [true, 0, CHANGED_KEYS_MAX + 3]);
+});
+
+Deno.test("the keys of a view become its prefix when they are too many, and the others stay", () => {
+  const changed = new ChangedKeys();
+  changed.add("row", "");
+  changed.add("b:1", "b:");
+  for (let index = 0; index <= 2 * CHANGED_KEYS_MAX; index++) changed.add(`a:${index}`, "a:");
+  assertEquals([changed.isFlood, changed.keys], [false, [everyKeyOf("a:"), "row", "b:1"]]);
+  const sum = new ChangedKeys();
+  sum.add("a:7", "a:");
+  sum.join(changed);
+  assertEquals(sum.keys.toSorted(), ["a:7", "b:1", "row", everyKeyOf("a:")]);
+  for (let index = 0; index <= CHANGED_KEYS_MAX; index++) sum.add(`k${index}`, "");
+  assertEquals(sum.isFlood, true);
 });

@@ -1,6 +1,8 @@
 import { assertEquals, assertThrows } from "@std/assert";
+import { everyKeyOf } from "../../../../lib/rows/key_range.ts";
+import { keyOf } from "../../../../lib/rows/views/view_mapping.ts";
 import { parseViews } from "../../../../lib/rows/views/views_file.ts";
-import { Views, withParameters } from "../../../../lib/rows/views/view.ts";
+import { withParameters } from "../../../../lib/rows/views/view.ts";
 
 const GOOD = `{
   // The page of a product.
@@ -23,7 +25,7 @@ function mistakes(text: string, prefixes: readonly string[] = [""]): string[] {
 }
 
 Deno.test("a file of views", () => {
-  const [product, category] = parseViews(GOOD, "views.json", ["product:", "category:"]);
+  const [product, category] = parseViews(GOOD, "views.json", ["product:", "category:"]).all;
   assertEquals(product!.name, "product:{id}");
   assertEquals([product!.line, category!.line], [3, 8]);
   assertEquals([product!.result, product!.maxAgeSec], ["object", 0]);
@@ -37,7 +39,7 @@ Deno.test("a file of views", () => {
 });
 
 Deno.test("keys of views", () => {
-  const views = new Views(parseViews(GOOD, "views.json", [""]));
+  const views = parseViews(GOOD, "views.json", [""]);
   const found = (key: string): unknown => {
     const view = views.find(key);
     return view && [view.view.name.slice(0, 3), ...view.values];
@@ -53,12 +55,15 @@ Deno.test("keys of views", () => {
   assertEquals(views.prefixes, ["product:", "category:"]);
   const [product, category] = views.all;
   const keys = category!.changes[0]!.keys;
-  assertEquals(keys[0]!.expand(() => "x"), "category:x:page:");
-  assertEquals(keys[1]!.expand(() => "x"), "category:x:");
-  assertEquals(keys[1]!.expand(() => null), null);
+  assertEquals(keyOf(keys[0]!, () => "x"), everyKeyOf("category:x:page:"));
+  assertEquals(keyOf(keys[1]!, () => "x"), everyKeyOf("category:x:"));
+  assertEquals(keyOf(keys[1]!, () => null), everyKeyOf("category:"));
+  assertEquals(keyOf(keys[1]!, () => "x".repeat(250)), null);
   const ofProduct = product!.changes[0]!.keys[0]!;
-  assertEquals(ofProduct.expand(() => "é".repeat(242))!.length, 250);
-  assertEquals(ofProduct.expand(() => "é".repeat(243)), null);
+  assertEquals(keyOf(ofProduct, () => "7"), "product:7");
+  assertEquals(keyOf(ofProduct, () => null), everyKeyOf("product:"));
+  assertEquals(keyOf(ofProduct, () => "x".repeat(242))!.length, 250);
+  assertEquals(keyOf(ofProduct, () => "x".repeat(243)), null);
 });
 
 Deno.test("mistakes in a file of views name their line", () => {

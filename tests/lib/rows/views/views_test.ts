@@ -1,9 +1,14 @@
 // Views at an origin and a node, while other programs change the tables.
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { Session } from "../../../../lib/rows/databases/postgres/session.ts";
 import { type TestDatabase, testDatabases } from "../../../support/servers/databases.ts";
-import { runInit, startNode, startProxy } from "../../../support/servers/proxy_process.ts";
+import {
+  launchProxy,
+  runInit,
+  startNode,
+  startProxy,
+} from "../../../support/servers/proxy_process.ts";
 import { type Client, type ServerProcess, until } from "../../../support/servers/server_process.ts";
 
 const TABLES = `
@@ -82,11 +87,8 @@ class Shop implements AsyncDisposable {
   }
 
   async init(): Promise<void> {
-    const { url } = this.database;
-    const folder = `${this.database.folder}${this.database.folder && ","}${this.#folder}`;
-    const { code, stderr } = await runInit({ url, folder }, [
-      ...["--follow", "--views", this.path, "--run"],
-    ]);
+    const args = ["--follow", "--views", this.path, "--run"];
+    const { code, stderr } = await runInit(this.#place, args);
     assertEquals(code, 0, stderr);
   }
 
@@ -95,10 +97,16 @@ class Shop implements AsyncDisposable {
   }
 
   async start(args: readonly string[] = []): Promise<ServerProcess> {
-    const folder = `${this.database.folder}${this.database.folder && ","}${this.#folder}`;
-    return await startProxy({ url: this.database.url, folder }, [], [
-      ...["--follow", "--views", this.path, ...args],
-    ]);
+    return await startProxy(this.#place, [], ["--follow", "--views", this.path, ...args]);
+  }
+
+  launch(): ServerProcess {
+    return launchProxy(this.#place, [], ["--follow", "--views", this.path]);
+  }
+
+  get #place(): Pick<TestDatabase, "url" | "folder"> {
+    const { url, folder } = this.database;
+    return { url, folder: folder === "" ? this.#folder : `${folder},${this.#folder}` };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -122,21 +130,16 @@ async function untilReads(clients: readonly Client[], key: string, value: string
 
 testDatabases("views are read, kept, and deleted when their tables change", async (database) => {
   await using shop = await Shop.open(database);
-  await using origin = await shop.start(["--member-time", "300"]);
+  await using origin = await shop.start();
   await using node = await startNode([origin]);
   using atOrigin = await origin.connect();
   using atNode = await node.connect();
   const both = [atOrigin, atNode];
-  for (const client of both) {
-    assertEquals(await read(client, "product:1"), '{"id":1,"name":"Atlas","category":"Books"}');
-    assertEquals(
-      await read(client, "category:1:names"),
-      '[{"name":"Atlas"},{"name":"Diary"}]',
-    );
-    assertEquals(await read(client, "name:Chess"), "2");
-    for (const absent of ["product:9", "product:abc", "product:01", "product:+1", "name:Go"]) {
-      assertEquals(await read(client, absent), "");
-    }
+  await untilReads(both, "product:1", '{"id":1,"name":"Atlas","category":"Books"}');
+  await untilReads(both, "category:1:names", '[{"name":"Atlas"},{"name":"Diary"}]');
+  await untilReads(both, "name:Chess", "2");
+  for (const absent of ["product:9", "product:abc", "product:01", "product:+1", "name:Go"]) {
+    await untilReads(both, absent, "");
   }
   await shop.writer.write("UPDATE product SET name = 'Map', category_id = 2 WHERE id = 1");
   await untilReads(both, "product:1", '{"id":1,"name":"Map","category":"Games"}');
@@ -152,9 +155,164 @@ testDatabases("views are read, kept, and deleted when their tables change", asyn
   await untilReads(both, "product:9", '{"id":9,"name":"Go","category":"Toys"}');
   await untilReads(both, "name:Go", "9");
   for (const client of both) {
-    await client.send("set product:1 0 0 1\r\nx\r\n");
-    assertStringIncludes(await client.until("\r\n"), "the keys product:{id} are of a view");
+    for (
+      const request of [
+        "set product:1 0 0 1\r\nx\r\n",
+        "delete product:1\r\n",
+        "incr product:1 1\r\n",
+      ]
+    ) {
+      await client.send(request);
+      assertStringIncludes(await client.until("\r\n"), "the keys product:{id} are of a view");
+    }
     await client.send("set other 0 0 1\r\nx\r\n");
     assertEquals(await client.until("\r\n"), "STORED\r\n");
+  }
+});
+
+testDatabases("many changes of a table empty its views, and the rows stay", async (database) => {
+  await using shop = await Shop.open(database);
+  await using origin = await shop.start();
+  using client = await origin.connect();
+  await client.send("set row 0 0 1\r\nx\r\n");
+  assertEquals(await client.until("\r\n"), "STORED\r\n");
+  assertEquals(await read(client, "row"), "x");
+  assertEquals(await read(client, "name:Chess"), "2");
+  assertEquals(await read(client, "name:p77"), "");
+  await shop.writer.write(
+    "INSERT INTO product WITH RECURSIVE n (i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 30000) " +
+      "SELECT i, 'p' || i, NULL, NULL FROM n",
+  );
+  await untilReads([client], "name:p77", "77");
+  await untilReads([client], "name:p30000", "30000");
+  await shop.writer.write(
+    database.folder === "" ? "TRUNCATE product" : "DELETE FROM product",
+  );
+  for (const key of ["name:p77", "name:Chess", "product:2"]) await untilReads([client], key, "");
+  assertEquals(await read(client, "row"), "x");
+});
+
+testDatabases("a row that another one replaces is deleted from its views", async (database) => {
+  await using shop = await Shop.open(database);
+  await using origin = await shop.start();
+  using client = await origin.connect();
+  const fill = async (): Promise<void> => {
+    await untilReads([client], "category:2:names", '[{"name":"Chess"}]');
+    await untilReads([client], "name:Chess", "2");
+  };
+  await fill();
+  await shop.writer.write(
+    database.folder === ""
+      ? "INSERT INTO product VALUES (2, 'Mill', 1, 'm') ON CONFLICT (id) DO UPDATE SET name = 'Mill', category_id = 1"
+      : "INSERT OR REPLACE INTO product VALUES (2, 'Mill', 1, 'm')",
+  );
+  await untilReads([client], "category:2:names", "[]");
+  await untilReads([client], "name:Chess", "");
+  await shop.writer.write(
+    "UPDATE product SET name = 'Chess', category_id = 2, code = 'c' WHERE id = 2",
+  );
+  await fill();
+  if (database.folder === "") return;
+  // By another key than the primary one, and by an update.
+  await shop.writer.write("INSERT OR REPLACE INTO product VALUES (8, 'Reversi', 1, 'c')");
+  await untilReads([client], "name:Chess", "");
+  await untilReads([client], "category:2:names", "[]");
+  await shop.writer.write("UPDATE OR REPLACE product SET code = 'c' WHERE id = 1");
+  await untilReads([client], "name:Reversi", "");
+});
+
+testDatabases("columns without a value empty the prefix before them", async (database) => {
+  await using shop = await Shop.open(database);
+  await using origin = await shop.start();
+  using client = await origin.connect();
+  assertEquals(await read(client, "category:2:names"), '[{"name":"Chess"}]');
+  await shop.writer.write("UPDATE product SET category_id = NULL WHERE id = 2");
+  await untilReads([client], "category:2:names", "[]");
+  await shop.writer.write("UPDATE product SET category_id = 2 WHERE id = 2");
+  await untilReads([client], "category:2:names", '[{"name":"Chess"}]');
+});
+
+testDatabases("SIGHUP reads the views again; mistakes change nothing", async (database) => {
+  await using shop = await Shop.open(database);
+  await using origin = await shop.start();
+  using client = await origin.connect();
+  assertEquals(await read(client, "name:Chess"), "2");
+  await Deno.writeTextFile(
+    shop.path,
+    VIEWS.replace("SELECT id FROM product", "SELECT ident FROM product"),
+  );
+  origin.signal("SIGHUP");
+  const refused = await origin.line("SIGHUP: the views stay as they are");
+  assertMatch(refused, /views\.jsonc:15: view name:\{name\}: .*ident/);
+  assertEquals(await read(client, "name:Chess"), "2");
+  await Deno.writeTextFile(
+    shop.path,
+    VIEWS.replace("SELECT id FROM product", "SELECT -id AS id FROM product"),
+  );
+  origin.signal("SIGHUP");
+  await origin.line("SIGHUP: 3 views are served");
+  await untilReads([client], "name:Chess", "-2");
+  await shop.writer.write("UPDATE product SET name = 'Go' WHERE id = 2");
+  await untilReads([client], "name:Chess", "");
+  await untilReads([client], "name:Go", "-2");
+});
+
+testDatabases("a view that fails or is too large fails alone", async (database) => {
+  const division = database.folder === ""
+    ? "1 / (id - 2)"
+    : "json(CASE id WHEN 2 THEN '{' ELSE '1' END)";
+  const text = database.folder === ""
+    ? "repeat('x', 2000000)"
+    : "replace(hex(zeroblob(1000000)), '00', 'xx')";
+  const views = VIEWS.replace("SELECT id FROM product", `SELECT ${division} FROM product`)
+    .replace("SELECT name FROM product", `SELECT ${text} AS name FROM product`);
+  await using shop = await Shop.open(database, views);
+  await using origin = await shop.start();
+  using client = await origin.connect();
+  await client.send("get product:2 name:Chess name:Diary\r\n");
+  const reply = await client.until(/END\r\n$|ERROR.*\r\n$/);
+  assertMatch(reply, /^SERVER_ERROR .*view name:\{name\}: /m);
+  assertEquals(await read(client, "product:2"), '{"id":2,"name":"Chess","category":"Games"}');
+  assertEquals(await read(client, "name:Diary"), "1");
+  assertMatch(await read(client, "category:1:names"), /too large/);
+  assertEquals(await read(client, "product:3"), '{"id":3,"name":"Diary","category":"Books"}');
+});
+
+const REFUSED: readonly [mistake: string, from: string, to: string][] = [
+  ["has no column nosuch", 'name:{name}" }', 'name:{nosuch}" }'],
+  ["its query reads table .*category, which changes must name", ', "category": "product:*"', ""],
+  [
+    "there is no table nowhere|nowhere is no table",
+    '"category": "product:*"',
+    '"category": "product:*", "nowhere": "product:*"',
+  ],
+  [
+    "value raw needs a query with one column",
+    "SELECT id FROM product",
+    "SELECT id, code FROM product",
+  ],
+  ["is the table of rows", '"category": "product:*"', '"category": "product:*", "kv": "product:*"'],
+  [
+    "syntax error",
+    "SELECT id FROM product WHERE name = {name}",
+    "DELETE FROM product WHERE name = {name}",
+  ],
+  [
+    "column name of product is text|triggers of its tables",
+    "category:{category_id}:names",
+    "category:{name}:names",
+  ],
+];
+
+testDatabases("views that cannot be right are refused at the start", async (database) => {
+  await using shop = await Shop.open(database);
+  for (const [mistake, from, to] of REFUSED) {
+    const views = VIEWS.replace(from, to);
+    assert(views !== VIEWS, from);
+    await Deno.writeTextFile(shop.path, views);
+    await using origin = shop.launch();
+    const { code, stderr } = await origin.ended();
+    assertEquals(code !== 0, true, `${mistake}: ${stderr}`);
+    assertMatch(stderr, new RegExp(`views\\.jsonc:\\d+: .*(?:${mistake})`));
   }
 });
