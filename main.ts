@@ -31,6 +31,8 @@ const processInfo = readProcessInfo();
 const argv = isProxy ? [...PROXY, ...rest] : rest;
 const command = isInit
   ? (await import("./lib/rows/init.ts")).readInitCommand(rest.slice(1), processInfo)
+  : subcommand === "views"
+  ? (await import("./lib/rows/views_check.ts")).readViewsCommand(rest, processInfo)
   : subcommand === "audit"
   ? (await import("./lib/rows/audit/options.ts")).readAuditCommand(rest, processInfo)
   : (await import("./lib/cli/command.ts")).readCommand(argv, processInfo);
@@ -46,6 +48,11 @@ switch (command.kind) {
   case "audit": {
     const { runAudit } = await import("./lib/rows/audit/run.ts");
     Deno.exit(await runAudit(command.options));
+    break;
+  }
+  case "check": {
+    const { checkViews } = await import("./lib/rows/views_check.ts");
+    Deno.exit(await checkViews(command.options));
     break;
   }
   case "init": {

@@ -9,6 +9,7 @@ import {
   type OptionRow,
   SERVER_OPTIONS,
   TOP_OPTIONS,
+  VIEWS_OPTIONS,
 } from "./option_table.ts";
 import { SUBCOMMANDS } from "./subcommand.ts";
 
@@ -25,8 +26,14 @@ interface CommandLine {
 const GROUPS: Readonly<Record<string, readonly OptionGroup[]>> = {
   proxy: SERVER_OPTIONS,
   audit: AUDIT_OPTIONS,
+  views: VIEWS_OPTIONS,
   top: TOP_OPTIONS,
   doctor: DOCTOR_OPTIONS,
+};
+/** Words that stand before the options of a subcommand. */
+const FIRST_WORDS: Readonly<Record<string, readonly string[]>> = {
+  proxy: ["init"],
+  views: ["check"],
 };
 const NAMES = SUBCOMMANDS.map(([name]) => name);
 const COMMAND_LINES: readonly CommandLine[] = [
@@ -42,7 +49,7 @@ const COMMAND_LINES: readonly CommandLine[] = [
     synopsis,
     summary,
     groups: GROUPS[name] ?? [],
-    words: name === "completion" ? synopsis.split("|") : name === "proxy" ? ["init"] : [],
+    words: name === "completion" ? synopsis.split("|") : FIRST_WORDS[name] ?? [],
   })),
   { name: "help", synopsis: "[subcommand]", summary: "", groups: [], words: NAMES },
 ];

@@ -281,6 +281,12 @@ const INIT = [
 ] as const satisfies readonly OptionRow[];
 
 // deno-fmt-ignore
+const VIEWS = [
+  ["file",   "", "list", "path", NONE, NONE, "", "file of views; also without --file"],
+  ["change", "", "text", "row",  NONE, NONE, "", "show the keys that this change deletes: a table and a row in JSON, before or after the change: 'price {\"product_id\": 7}'"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
 const LISTED_CACHES = [
   ["cache",         "",   "list",   "host:port",          NONE, NONE,  "127.0.0.1:11211", "cache that may hold rows; name every one: writes delete in all of them; separate several with commas, or repeat the option"],
   ["caches",        "",   "text",   "file",               NONE, NONE,  "",                "file of caches instead of --cache, one host:port [weight] a line; SIGHUP reads it again"],
@@ -366,6 +372,13 @@ export const SERVER_OPTIONS = [
 /** The options of `leased proxy init`. */
 export const INIT_OPTIONS = [
   ["Database", [...INIT, ...DATABASE, ...pick(ROWS, "row-expiry", "expiry-column")]],
+  ["Process", pick(PROCESS, "log-format", "help")],
+] as const satisfies readonly OptionGroup[];
+
+/** The options of `leased views`. */
+export const VIEWS_OPTIONS = [
+  ["Views", VIEWS],
+  ["Database", pick(DATABASE, "db", "table", "db-timeout")],
   ["Process", pick(PROCESS, "log-format", "help")],
 ] as const satisfies readonly OptionGroup[];
 

@@ -1,5 +1,5 @@
 import type { ParameterType } from "../views/parameter_type.ts";
-import type { View, Views } from "../views/view.ts";
+import type { View, ViewMistake, Views } from "../views/view.ts";
 import type { ChangeStream } from "./changes.ts";
 
 /** A row of the table. */
@@ -116,8 +116,6 @@ export interface PreparedViews {
    * @throws The database's error, which no single view has caused.
    */
   readMany(keys: readonly ViewKey[]): Promise<readonly Found[]>;
-  /** What each view is made of, in their order. */
-  readonly inspected: readonly InspectedView[];
   /** Gives the statements up. Reads under way end as usual. */
   close(): Promise<void>;
 }
@@ -130,6 +128,14 @@ export interface InspectedView {
   readonly tables: readonly string[];
   /** Those that are read as a whole. */
   readonly scans: readonly string[];
+}
+
+/** What the database says of all views. */
+export interface InspectedViews {
+  /** Those whose queries it understands, in their order. */
+  readonly inspected: readonly InspectedView[];
+  /** Why views cannot be used; empty: all can. */
+  readonly mistakes: readonly ViewMistake[];
 }
 
 /**

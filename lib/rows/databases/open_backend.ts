@@ -1,5 +1,7 @@
-import type { Backend, Database, PostgresSettings } from "./backend.ts";
+import type { Views } from "../views/view.ts";
+import type { Backend, Database, InspectedViews, PostgresSettings } from "./backend.ts";
 import { SqliteBackend } from "./sqlite.ts";
+import { inspectSqliteViews } from "./sqlite_views.ts";
 import type { TableNames } from "./table.ts";
 
 /**
@@ -11,6 +13,12 @@ const POSTGRES_MODULE = "./postgres/backend.ts";
 /** As postgres/backend.ts exports it; a type import would put that file into the graph, too. */
 interface PostgresModule {
   openPostgres(url: string, names: TableNames, settings: PostgresSettings): Promise<Backend>;
+  inspectPostgresViews(
+    url: string,
+    views: Views,
+    names: TableNames,
+    timeoutMs: number,
+  ): Promise<InspectedViews>;
 }
 
 /** How to reach the database. */
@@ -20,6 +28,12 @@ export interface DatabaseOptions {
   readonly databaseTimeoutMs: number;
   readonly names: TableNames;
 }
+
+/** How to ask the database of views. */
+export type InspectionOptions = Pick<
+  DatabaseOptions,
+  "database" | "names" | "databaseTimeoutMs"
+>;
 
 /** Opens the database, and creates missing tables. @throws The database's error. */
 export async function openBackend(options: DatabaseOptions): Promise<Backend> {
@@ -32,6 +46,16 @@ export async function openBackend(options: DatabaseOptions): Promise<Backend> {
     connectionsMax: options.databaseConnectionsMax,
     timeoutMs: databaseTimeoutMs,
   });
+}
+
+/** Asks the database of views, and makes nothing there. @throws The database's error. */
+export async function inspectViews(
+  { database, names, databaseTimeoutMs }: InspectionOptions,
+  views: Views,
+): Promise<InspectedViews> {
+  if (database.kind === "sqlite") return inspectSqliteViews(database.path, views, names);
+  const { inspectPostgresViews } = await loadPostgres();
+  return await inspectPostgresViews(database.url, views, names, databaseTimeoutMs);
 }
 
 /** @throws When the lock file of the process does not name the driver, or it cannot be downloaded. */

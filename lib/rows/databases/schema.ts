@@ -33,6 +33,11 @@ ${new ViewMapping(views).tables.map(publishTable).join("")}`;
 function publishTable(table: string): string {
   const name = table.replaceAll("'", "''");
   return `DO $leased$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_class LEFT JOIN pg_index ON indrelid = pg_class.oid
+      AND CASE relreplident WHEN 'd' THEN indisprimary WHEN 'i' THEN indisreplident ELSE false END
+      WHERE pg_class.oid = '${name}'::regclass AND (relreplident = 'f' OR indrelid IS NOT NULL)) THEN
+    RAISE EXCEPTION 'table % has no key for the log, without which writes to it would fail: add a primary key, or REPLICA IDENTITY FULL', '${name}';
+  END IF;
   IF NOT EXISTS (SELECT FROM pg_publication_rel JOIN pg_publication ON pg_publication.oid = prpubid
       WHERE pubname = '${PUBLICATION}' AND prrelid = '${name}'::regclass) THEN
     EXECUTE format('ALTER PUBLICATION ${PUBLICATION} ADD TABLE %s', '${name}'::regclass);

@@ -8,12 +8,20 @@ import {
   ViewsError,
   withParameters,
 } from "../views/view.ts";
-import type { Found, InspectedView, PreparedViews, ViewKey } from "./backend.ts";
+import type { Found, InspectedView, InspectedViews, PreparedViews, ViewKey } from "./backend.ts";
 import { missingTriggers } from "./sqlite_triggers.ts";
 import type { TableNames } from "./table.ts";
 
 /** Views have no versions: nobody writes them. */
 const VERSION = 1;
+/** What has no page of its own in the schema: the schema itself. */
+const SCHEMA = "sqlite_schema";
+/** Virtual tables whose names a query has. */
+const VIRTUAL_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage = 0 " +
+  "AND instr(lower(?), lower(name)) > 0";
+/** A table, or a whole index of it, in a line of a plan; and a result in the middle of a query. */
+const SCAN = /^SCAN (?!CONSTANT ROW)([^\s(]+)(?: USING .*INDEX .*)?$/;
+const MADE = /^(?:CO-ROUTINE|MATERIALIZE) (\S+)/;
 const COLLATION = /\bcollate\b/i;
 
 /** A view that is ready. */
@@ -23,7 +31,6 @@ interface Prepared extends InspectedView {
 
 /** Views of an SQLite file: their queries, over a connection that cannot write. */
 export class SqliteViews implements PreparedViews {
-  readonly inspected: readonly InspectedView[];
   readonly #database: DatabaseSync;
   readonly #epoch: StatementSync;
   readonly #byView: ReadonlyMap<View, Prepared>;
@@ -38,7 +45,6 @@ export class SqliteViews implements PreparedViews {
     this.#epoch = database.prepare("SELECT epoch FROM leased_proxy");
     this.#byView = new Map(prepared.map((each) => [each.view, each]));
     this.#nowUnixMs = nowUnixMs;
-    this.inspected = prepared;
   }
 
   /** @throws ViewsError names what SQLite refuses, and triggers that are missing. */
@@ -50,19 +56,9 @@ export class SqliteViews implements PreparedViews {
   ): SqliteViews {
     const database = new DatabaseSync(path, { readOnly: true });
     try {
-      const mistakes: ViewMistake[] = [];
-      const prepared: Prepared[] = [];
-      for (const view of views.all) {
-        const found = inspect(database, view, names, mistakes);
-        if (found !== null) prepared.push(found);
-      }
-      if (mistakes.length === 0 && missingTriggers(database, views).length > 0) {
-        const text = "the triggers of its tables are missing or old: " +
-          "start `leased proxy init --follow --views <file> --run`, and this server again";
-        mistakes.push({ line: views.all[0]!.line, text });
-      }
+      const { inspected, mistakes } = inspectViews(database, views, names);
       if (mistakes.length > 0) throw new ViewsError(views.path, mistakes);
-      return new SqliteViews(database, prepared, nowUnixMs);
+      return new SqliteViews(database, inspected, nowUnixMs);
     } catch (error) {
       database.close();
       throw error;
@@ -140,6 +136,31 @@ function hexOf(bytes: Uint8Array): string {
   return `\\x${bytes.toHex()}`;
 }
 
+/** Asks SQLite of views. @throws SQLite's error. */
+export function inspectSqliteViews(path: string, views: Views, names: TableNames): InspectedViews {
+  const database = new DatabaseSync(path, { readOnly: true });
+  try {
+    return inspectViews(database, views, names);
+  } finally {
+    database.close();
+  }
+}
+
+function inspectViews(
+  database: DatabaseSync,
+  views: Views,
+  names: TableNames,
+): { inspected: Prepared[]; mistakes: ViewMistake[] } {
+  const mistakes: ViewMistake[] = [];
+  const inspected = views.all.map((view) => inspect(database, view, names, mistakes));
+  if (mistakes.length === 0 && missingTriggers(database, views).length > 0) {
+    const text = "the triggers of its tables are missing or old: " +
+      "start `leased proxy init --follow --views <file> --run`, and this server again";
+    mistakes.push({ line: views.all[0]!.line, text });
+  }
+  return { inspected: inspected.filter((each) => each !== null), mistakes };
+}
+
 function inspect(
   database: DatabaseSync,
   view: View,
@@ -162,9 +183,12 @@ function inspect(
     complain(reasonOf(error));
     return null;
   }
-  if (view.result === "raw" && statement.columns().length !== 1) {
-    complain("value raw needs a query with one column");
+  const results = database.prepare(query).columns().map(({ name }) => name);
+  if (view.result === "raw" && results.length !== 1) {
+    complain(`value raw needs a query with one column, this one has ${results.length}`);
   }
+  const twice = results.find((name, index) => results.indexOf(name) !== index);
+  if (twice !== undefined) complain(`its result has two columns ${twice}: name one AS another`);
   const types = view.keys.names.map(() => new Set<ParameterType>());
   for (const { table, keys } of view.changes) {
     const columns = columnsOf(database, table);
@@ -204,16 +228,23 @@ function inspect(
 /** Returns the tables that a query opens. */
 function tablesOf(database: DatabaseSync, query: string): string[] {
   const rows = database.prepare(`EXPLAIN SELECT * FROM (${query}\n)`).all();
-  const roots = rows.filter(({ opcode, p3 }) => opcode === "OpenRead" && p3 === 0);
+  const opens = (opcode: unknown): boolean => opcode === "OpenRead" || opcode === "ReopenIdx";
+  const roots = rows.filter(({ opcode, p3 }) => opens(opcode) && p3 === 0);
   const find = database.prepare("SELECT tbl_name AS name FROM sqlite_schema WHERE rootpage = ?");
-  const names = roots.map(({ p2 }) => find.get(p2 as number)?.["name"] as string);
-  return [...new Set(names)];
+  const names = roots.map(({ p2 }) => (find.get(p2 as number)?.["name"] ?? SCHEMA) as string);
+  // The plan does not name them.
+  const virtual = rows.some(({ opcode }) => opcode === "VOpen")
+    ? database.prepare(VIRTUAL_TABLES).all(query).map(({ name }) => name as string)
+    : [];
+  return [...new Set([...names, ...virtual])];
 }
 
 /** Returns the tables that a query reads as a whole. */
 function scansOf(database: DatabaseSync, query: string): string[] {
   const rows = database.prepare(`EXPLAIN QUERY PLAN SELECT * FROM (${query}\n)`).all();
-  return rows.flatMap(({ detail }) => /^SCAN (\S+)$/.exec(detail as string)?.[1] ?? []);
+  const scans = rows.flatMap(({ detail }) => SCAN.exec(detail as string)?.[1] ?? []);
+  const made = rows.flatMap(({ detail }) => MADE.exec(detail as string)?.[1] ?? []);
+  return scans.filter((name) => !made.includes(name));
 }
 
 /** Returns the types of a table's columns by name; null: values of it have more than one text. */

@@ -7,11 +7,19 @@ import {
   type OptionRow,
   SERVER_OPTIONS,
   TOP_OPTIONS,
+  VIEWS_OPTIONS,
 } from "../../../lib/cli/option_table.ts";
 import { SUBCOMMANDS } from "../../../lib/cli/subcommand.ts";
 import { readValue } from "../../../lib/cli/values.ts";
 
-const TABLES = [SERVER_OPTIONS, INIT_OPTIONS, AUDIT_OPTIONS, DOCTOR_OPTIONS, TOP_OPTIONS];
+const TABLES = [
+  SERVER_OPTIONS,
+  INIT_OPTIONS,
+  AUDIT_OPTIONS,
+  DOCTOR_OPTIONS,
+  TOP_OPTIONS,
+  VIEWS_OPTIONS,
+];
 const ROWS: readonly OptionRow[] = SERVER_OPTIONS.flatMap(([, rows]): readonly OptionRow[] => rows);
 
 Deno.test("helpText() names what is implemented, and nothing else", () => {

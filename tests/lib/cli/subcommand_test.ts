@@ -24,7 +24,7 @@ Deno.test("splitSubcommand() takes help and --version with every subcommand", ()
 Deno.test("readCommand() names the subcommands when the first word is none", () => {
   const command = readCommand(["prxy", "-m", "5"], PROCESS_INFO);
   assertEquals(command.kind === "refuse" ? command.errors : [], [
-    'unknown subcommand "prxy": there are proxy, audit, top, doctor, passwd, man, completion and help, and options start with -' +
+    'unknown subcommand "prxy": there are proxy, audit, views, top, doctor, passwd, man, completion and help, and options start with -' +
     "; did you mean proxy?",
   ]);
 });

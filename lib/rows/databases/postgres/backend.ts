@@ -493,6 +493,8 @@ export async function openPostgres(
   }
 }
 
+export { inspectPostgresViews } from "./views.ts";
+
 /** How far a transaction has come. */
 interface Progress {
   /** The process that has got its COMMIT; null: none has. */

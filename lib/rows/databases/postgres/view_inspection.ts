@@ -16,8 +16,8 @@ const TYPES: ReadonlyMap<string, ParameterType> = new Map([
   ["uuid", "uuid"],
   ["boolean", "boolean"],
 ]);
-const PARAMETER_TYPES =
-  "SELECT array_to_json(parameter_types::regtype[]::text[])::text AS types FROM pg_prepared_statements WHERE name = $1";
+const TYPE_NAMES =
+  "SELECT format_type(each::oid, NULL) AS name FROM unnest(string_to_array($1, ',')) AS each";
 /** `identity`: the columns that the log has of an old row; `*`: all; null: none, and then updates of the table fail. */
 const TABLE =
   "SELECT oid::text AS oid, oid = to_regclass($2) AS is_rows, relkind = 'r' AND NOT relispartition AS is_table, relpersistence = 'p' AS is_logged, " +
@@ -82,13 +82,21 @@ export async function inspectView(
     if (!found.isPublished) {
       complain(`table ${table} is not in the publication ${PUBLICATION}: ${INIT_ADVICE}`);
     }
+    if (found.identity === null) {
+      complain(
+        `table ${table} has no key for the log, without which writes to it fail: ` +
+          `add a primary key, or ALTER TABLE ${table} REPLICA IDENTITY FULL`,
+      );
+    }
     for (const template of keys) {
       for (const [index, name] of template.names.entries()) {
         checkColumn(found, table, name, types[index]!, complain);
       }
     }
   }
-  const plan = await planOf(session, view);
+  const plan = await planOf(session, view, complain);
+  if (plan === null) return null;
+  if (plan.locks) complain("its query locks rows");
   for (const { table, oid } of plan.tables) {
     if (!named.has(oid)) complain(`its query reads table ${table}, which changes must name`);
   }
@@ -109,45 +117,33 @@ async function typesOf(
   view: View,
   complain: (text: string) => void,
 ): Promise<ParameterType[] | null> {
-  let names: string[];
+  const query = withParameters(view, (index) => `$${index + 1}`);
+  let described;
   try {
-    await session.query(`PREPARE ${NAME} AS ${statementOf(view)}`);
-    const [row] = await session.query(PARAMETER_TYPES, [NAME]);
-    names = JSON.parse((row!["types"] as string | null) ?? "[]") as string[];
-    await session.query(`DEALLOCATE ${NAME}`);
+    described = await session.describe(`SELECT * FROM (${query}\n) AS q`);
   } catch (error) {
     if (!isRefusal(error)) throw error;
     complain(reasonOf(error));
     return null;
   }
-  if (view.result === "raw" && await hasTwoColumns(session, view)) {
-    complain("value raw needs a query with one column");
-    return null;
+  const { columns } = described;
+  if (view.result === "raw" && columns.length !== 1) {
+    complain(`value raw needs a query with one column, this one has ${columns.length}`);
   }
+  const twice = columns.find((name, index) => columns.indexOf(name) !== index);
+  if (twice !== undefined) complain(`its result has two columns ${twice}: name one AS another`);
+  const rows = await session.query(TYPE_NAMES, [described.parameterTypes.join()]);
   const types = view.keys.names.map((name, index) => {
-    const type = TYPES.get(names[index]!);
+    const found = rows[index]!["name"] as string;
+    const type = TYPES.get(found);
     if (type !== undefined) return type;
     complain(
-      `{${name}} is ${
-        names[index]
-      }: must be an integer, text, uuid or boolean, whose values have one text each`,
+      `{${name}} is ${found}: must be an integer, text, uuid or boolean, whose values have one ` +
+        `text each; cast it, as in {${name}}::text`,
     );
     return null;
   });
   return types.every((type) => type !== null) ? types : null;
-}
-
-/** Only then its columns can get two names. */
-async function hasTwoColumns(session: Session, view: View): Promise<boolean> {
-  const query = withParameters(view, (index) => `$${index + 1}`);
-  try {
-    await session.query(`PREPARE ${NAME} AS SELECT FROM (${query}\n) AS q (a, b)`);
-    await session.query(`DEALLOCATE ${NAME}`);
-    return true;
-  } catch (error) {
-    if (!isRefusal(error)) throw error;
-    return false;
-  }
 }
 
 async function findTable(
@@ -219,25 +215,40 @@ interface PlanNode {
   readonly Plans?: readonly PlanNode[];
 }
 
-/** Returns the tables of a plan that serves every value of the parameters. */
+/** What a plan does. */
+interface Plan {
+  readonly tables: readonly { readonly table: string; readonly oid: string }[];
+  readonly scans: readonly string[];
+  readonly locks: boolean;
+}
+
+/** Looks at a plan that serves every value of the parameters. @returns Null: the server refuses. */
 async function planOf(
   session: Session,
   view: View,
-): Promise<{ tables: { table: string; oid: string }[]; scans: string[] }> {
+  complain: (text: string) => void,
+): Promise<Plan | null> {
   const nulls = view.keys.names.map(() => "NULL").join(", ");
+  try {
+    await session.query(`PREPARE ${NAME} AS ${statementOf(view)}`);
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    complain(reasonOf(error));
+    return null;
+  }
   await session.query("BEGIN READ ONLY");
   try {
     await session.query("SET LOCAL plan_cache_mode = force_generic_plan");
-    await session.query(`PREPARE ${NAME} AS ${statementOf(view)}`);
     const [row] = await session.query(
       `EXPLAIN (VERBOSE, FORMAT JSON) EXECUTE ${NAME}${nulls === "" ? "" : `(${nulls})`}`,
     );
-    await session.query(`DEALLOCATE ${NAME}`);
     const text = row!["QUERY PLAN"];
     const [{ Plan }] = (typeof text === "string" ? JSON.parse(text) : text) as [{ Plan: PlanNode }];
     const found = new Map<string, string>();
     const scans = new Set<string>();
+    let locks = false;
     for (const node of nodesOf(Plan)) {
+      if (node["Node Type"] === "LockRows") locks = true;
       const name = node["Relation Name"];
       if (name === undefined) continue;
       const table = `${identifier(node.Schema!)}.${identifier(name)}`;
@@ -248,9 +259,14 @@ async function planOf(
     return {
       tables: [...found].map(([table, oid]) => ({ table, oid })),
       scans: [...scans],
+      locks,
     };
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    complain(reasonOf(error));
+    return null;
   } finally {
-    await session.query("ROLLBACK");
+    await session.query(`ROLLBACK; DEALLOCATE ${NAME}`);
   }
 }
 

@@ -1,9 +1,9 @@
 import { reasonOf } from "../../../reason.ts";
 import { isCanonical, textOf } from "../../views/parameter_type.ts";
 import { type View, type ViewMistake, type Views, ViewsError } from "../../views/view.ts";
-import type { Found, InspectedView, PreparedViews, ViewKey } from "../backend.ts";
+import type { Found, InspectedView, InspectedViews, PreparedViews, ViewKey } from "../backend.ts";
 import type { TableNames } from "../table.ts";
-import type { Pool } from "./pool.ts";
+import { Pool } from "./pool.ts";
 import { isRefusal, type ResultRow, type Session } from "./session.ts";
 import { inspectView, statementOf } from "./view_inspection.ts";
 
@@ -14,7 +14,6 @@ const VERSION = 1;
 
 /** Views of PostgreSQL: their queries, in sessions of their own, so that a slow one keeps no row waiting. */
 export class PostgresViews implements PreparedViews {
-  readonly inspected: readonly InspectedView[];
   /** The tables whose changes concern keys, by the names in the file of views. */
   readonly oids: ReadonlyMap<string, string>;
   readonly #pool: Pool;
@@ -32,7 +31,6 @@ export class PostgresViews implements PreparedViews {
     this.#pool = pool;
     this.#timeoutMs = timeoutMs;
     this.#nowUnixMs = nowUnixMs;
-    this.inspected = inspected;
     this.oids = oids;
     this.#byView = new Map(inspected.map((each) => [each.view, each]));
   }
@@ -45,16 +43,8 @@ export class PostgresViews implements PreparedViews {
     timeoutMs: number,
     nowUnixMs: () => number,
   ): Promise<PostgresViews> {
-    const mistakes: ViewMistake[] = [];
     const oids = new Map<string, string>();
-    const inspected: InspectedView[] = [];
-    for (const view of views.all) {
-      const found = await pool.use(
-        (session) => inspectView(session, view, names, oids, mistakes),
-        2 * timeoutMs,
-      );
-      if (found !== null) inspected.push(found);
-    }
+    const { inspected, mistakes } = await inspectViews(pool, views, names, timeoutMs, oids);
     if (mistakes.length > 0) throw new ViewsError(views.path, mistakes);
     return new PostgresViews(pool, timeoutMs, nowUnixMs, inspected, oids);
   }
@@ -108,6 +98,41 @@ export class PostgresViews implements PreparedViews {
   /** Its sessions are the backend's. */
   close(): Promise<void> {
     return Promise.resolve();
+  }
+}
+
+/** Asks the server of all views. @param oids Receives the tables that their changes name. */
+async function inspectViews(
+  pool: Pool,
+  views: Views,
+  names: TableNames,
+  timeoutMs: number,
+  oids: Map<string, string>,
+): Promise<InspectedViews> {
+  const mistakes: ViewMistake[] = [];
+  const inspected: InspectedView[] = [];
+  for (const view of views.all) {
+    const found = await pool.use(
+      (session) => inspectView(session, view, names, oids, mistakes),
+      2 * timeoutMs,
+    );
+    if (found !== null) inspected.push(found);
+  }
+  return { inspected, mistakes };
+}
+
+/** Asks a server of views, without making anything. @throws The server's error. */
+export async function inspectPostgresViews(
+  url: string,
+  views: Views,
+  names: TableNames,
+  timeoutMs: number,
+): Promise<InspectedViews> {
+  const pool = new Pool({ url, timeoutMs }, 1);
+  try {
+    return await inspectViews(pool, views, names, timeoutMs, new Map());
+  } finally {
+    await pool.close();
   }
 }
 
