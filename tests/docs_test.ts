@@ -36,6 +36,7 @@ const NOT_RUN: readonly (readonly [start: string, reason: string])[] = [
   ["deno task bench ", "takes minutes, and other servers to compare with"],
   ["deno task explore", "takes minutes; tests/explorer runs smaller ones"],
   ["deno task proxy init", "documented with a database that is not there"],
+  ["deno task views", "needs a database; tests/lib/rows/views/check_test.ts has one"],
   ["PGPASSWORD=", "needs a database; tests/lib/rows/databases/postgres_test.ts has one"],
   [".ci/newer_peers", "fetches packages; .ci/run runs it"],
 ];

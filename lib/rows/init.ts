@@ -5,7 +5,6 @@ import { INIT_OPTIONS } from "../cli/option_table.ts";
 import { configureLog, type LogFormat, logProcess } from "../log.ts";
 import type { ProcessInfo } from "../process_info.ts";
 import { reasonOf } from "../reason.ts";
-import { valueOr } from "../cli/values.ts";
 import { handleSignals } from "../signals.ts";
 import { databaseName } from "./databases/backend.ts";
 import { type DatabaseOptions, openBackend } from "./databases/open_backend.ts";
@@ -42,14 +41,22 @@ export function readInitCommand(argv: readonly string[], processInfo: ProcessInf
   if (values.help) return { kind: "print", text: helpText(processInfo.version) };
   const logFormat = values["log-format"];
   if (values.views !== "" && !values.follow) errors.push("--views: needs --follow");
-  const views = values.views === ""
-    ? Views.NONE
-    : valueOr(Views.NONE, () => readViewsFile(values.views, [""]), errors, "--views");
+  const views = values.views === "" ? Views.NONE : viewsOf(values.views, errors);
   const options = { ...toDatabaseOptions(values, errors), follows: values.follow, views };
   if (errors.length > 0) return { kind: "refuse", errors, logFormat };
   return values.run
     ? { kind: "init", options, logFormat }
     : { kind: "print", text: schemaOf(options) };
+}
+
+/** Reads the file of views, or adds its mistakes. */
+function viewsOf(path: string, errors: string[]): Views {
+  try {
+    return readViewsFile(path, [""]);
+  } catch (error) {
+    errors.push(`--views: ${reasonOf(error)}`);
+    return Views.NONE;
+  }
 }
 
 /** Makes the tables that are missing, for a user who may create tables. Changes nothing the second time. */

@@ -83,7 +83,7 @@ export class SqliteViews implements PreparedViews {
     const nothing: Found = { row: null, version: 0, epoch, isKept: view.maxAgeSec === 0 };
     if (!isAsked) return nothing;
     const parameters = values.map((value, index) =>
-      types[index] === "integer" ? BigInt(value) : textOf(value)
+      types[index] === "bigint" ? BigInt(value) : textOf(value)
     );
     let text: string | null;
     try {
@@ -259,6 +259,6 @@ function columnsOf(database: DatabaseSync, table: string): Map<string, Parameter
 
 /** The rules of SQLite for declared types. */
 function typeOf(declared: string, isLoose: boolean): ParameterType | null {
-  if (/int/i.test(declared)) return "integer";
+  if (/int/i.test(declared)) return "bigint";
   return /char|clob|text/i.test(declared) && !isLoose ? "text" : null;
 }

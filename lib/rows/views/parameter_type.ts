@@ -1,8 +1,8 @@
 /** Types of parameters of views. Each has one text for a value, so a row has one key. */
-export type ParameterType = "integer" | "text" | "uuid" | "boolean";
+export type ParameterType = keyof typeof INTEGER_BITS | "text" | "uuid" | "boolean";
 
+const INTEGER_BITS = { smallint: 16, integer: 32, bigint: 64 };
 const INTEGER = /^(?:0|-?[1-9][0-9]{0,18})$/;
-const INT64_MAX = 2n ** 63n - 1n;
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** As PostgreSQL writes them. */
 const BOOLEANS = ["t", "f"];
@@ -15,15 +15,21 @@ const BOOLEANS = ["t", "f"];
  */
 export function isCanonical(text: string, type: ParameterType): boolean {
   switch (type) {
-    case "integer":
-      return INTEGER.test(text) && BigInt(text) <= INT64_MAX && BigInt(text) >= -INT64_MAX - 1n;
     case "uuid":
       return UUID.test(text);
     case "boolean":
       return BOOLEANS.includes(text);
     case "text":
-      return textOf(text) !== null;
+      // PostgreSQL has no text with it.
+      return !text.includes("\0") && textOf(text) !== null;
+    default:
+      return INTEGER.test(text) && BigInt.asIntN(INTEGER_BITS[type], BigInt(text)) === BigInt(text);
   }
+}
+
+/** Whether equal values of both types have the same text. */
+export function haveSameTexts(one: ParameterType, other: ParameterType): boolean {
+  return one === other || one in INTEGER_BITS && other in INTEGER_BITS;
 }
 
 /** Returns the text of a parameter's bytes; null: they are no UTF-8. */

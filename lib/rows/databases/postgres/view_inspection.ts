@@ -1,5 +1,5 @@
 import { reasonOf } from "../../../reason.ts";
-import type { ParameterType } from "../../views/parameter_type.ts";
+import { haveSameTexts, type ParameterType } from "../../views/parameter_type.ts";
 import { type View, type ViewMistake, withParameters } from "../../views/view.ts";
 import type { InspectedView } from "../backend.ts";
 import { PUBLICATION } from "../schema.ts";
@@ -8,9 +8,9 @@ import { isRefusal, type Session } from "./session.ts";
 
 const NAME = "leased_view";
 const TYPES: ReadonlyMap<string, ParameterType> = new Map([
-  ["smallint", "integer"],
+  ["smallint", "smallint"],
   ["integer", "integer"],
-  ["bigint", "integer"],
+  ["bigint", "bigint"],
   ["text", "text"],
   ["character varying", "text"],
   ["uuid", "uuid"],
@@ -194,7 +194,8 @@ function checkColumn(
 ): void {
   const column = columns.get(name);
   if (column === undefined) return complain(`table ${table} has no column ${name}`);
-  if (TYPES.get(column.type) !== type) {
+  const own = TYPES.get(column.type);
+  if (own === undefined || !haveSameTexts(own, type)) {
     return complain(`column ${name} of ${table} is ${column.type}, and the parameter ${type}`);
   }
   if (column.isLoose) {

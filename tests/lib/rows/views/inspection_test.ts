@@ -82,7 +82,8 @@ testDatabases("parameters, tables and scans of views", async (database) => {
   const { inspected, mistakes } = await inspect(database, PRODUCT);
   assertEquals(mistakes, []);
   const [{ types, tables, scans }] = inspected as [InspectedViews["inspected"][number]];
-  assertEquals([types, scans], [["integer"], []]);
+  const integer = database.folder === "" ? "integer" : "bigint";
+  assertEquals([types, scans], [[integer], []]);
   assertEquals(tables.map((name) => name.replace("public.", "")).sort(), ["price", "product"]);
   const scanning = fileOf("v:{name}", "SELECT id FROM product WHERE name = {name}", {
     product: "v:*",
