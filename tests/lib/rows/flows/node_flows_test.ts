@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { NodeFlows } from "../../../../lib/rows/flows/node_flows.ts";
-import { EVERY_ROW } from "../../../../lib/rows/flows/node_list.ts";
+import { EVERY_ROW } from "../../../../lib/rows/key_range.ts";
 
 const GRANTED_MS = 100;
 const ENDED = -1;
