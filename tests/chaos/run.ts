@@ -1,9 +1,10 @@
-// Long runs of tests/chaos/chaos_test.ts and nodes_test.ts: deno task chaos. LEASED_TESTS_SEED chooses the run, and
+// Long runs of tests/chaos/*_test.ts: deno task chaos. LEASED_TESTS_SEED chooses the run, and
 // LEASED_TESTS_DISTURBANCES its length: 200 take about a minute.
 import { drawSeed, withSeed } from "../support/seed.ts";
 import { testDatabases } from "../support/servers/databases.ts";
 import { runChaos } from "./chaos.ts";
 import { runNodesChaos } from "./nodes.ts";
+import { runViewsChaos } from "./views.ts";
 
 const DISTURBANCES = Number(Deno.env.get("LEASED_TESTS_DISTURBANCES") ?? 200);
 
@@ -22,6 +23,16 @@ testDatabases(
   (database) =>
     withSeed(drawSeed(), async (seed) => {
       const ran = await runNodesChaos(database, seed, DISTURBANCES);
+      // deno-lint-ignore no-console -- the result of the run
+      console.log(JSON.stringify({ seed, ...ran }));
+    }),
+);
+
+testDatabases(
+  "views at two nodes and an origin, 6 readers, 3 writers at the database",
+  (database) =>
+    withSeed(drawSeed(), async (seed) => {
+      const ran = await runViewsChaos(database, seed, DISTURBANCES);
       // deno-lint-ignore no-console -- the result of the run
       console.log(JSON.stringify({ seed, ...ran }));
     }),

@@ -1,7 +1,9 @@
 import type { Row } from "../../../lib/rows/databases/backend.ts";
 import type { Changes } from "../../../lib/rows/databases/changes.ts";
+import { everyKeyOf } from "../../../lib/rows/key_range.ts";
 import type { Table } from "../origins/table.ts";
 import { KEY } from "../key_record.ts";
+import type { DirectDeed } from "./follow_scenario.ts";
 
 /** The key that a direct writer gives to the row. */
 const OTHER_KEY = "other";
@@ -41,10 +43,11 @@ export class ChangeLog {
   }
 
   /** Begins the commit of a direct writer. */
-  append(author: string, deed: "set" | "rename"): void {
+  append(author: string, deed: DirectDeed): void {
     const version = this.#table.history.length;
     const isRenamed = deed === "rename";
-    const old = isRenamed && !this.#namesOldKeys ? [] : [KEY];
+    const own = deed === "setSome" ? everyKeyOf(KEY.slice(0, 1)) : KEY;
+    const old = isRenamed && !this.#namesOldKeys ? [] : [own];
     this.#entries.push({
       author,
       keys: isRenamed ? [...old, OTHER_KEY] : old,

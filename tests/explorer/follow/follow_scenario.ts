@@ -15,6 +15,10 @@ export type FollowFault =
   | "forgetsOneCache"
   /** A deletion leaves the lease, so what was read before is filled. */
   | "keepsLease"
+  /** The origin's cache knows no deletions of a prefix. */
+  | "forgetsPrefixHere"
+  /** Listed caches are not emptied for a prefix. */
+  | "forgetsPrefixListed"
   /** Changes are applied before reads see them. */
   | "appliesUnseen"
   /** A new log begins behind a change that reads do not see. */
@@ -24,13 +28,18 @@ export type FollowFault =
   /** The log may be continued before everything is empty. */
   | "beginsEarly";
 
+/**
+ * What a direct writer does to the table: a new value, or a new key, which leaves this one absent. `setSome`: a new
+ * value, of which the log says only what the keys that it concerns begin with, as of a view with a join.
+ */
+export type DirectDeed = "set" | "rename" | "setSome";
+
 /** A client of the row. */
 export type FollowClient =
   | { readonly kind: "reader" }
   /** Knows leases: lease, `uget`, fill. */
   | { readonly kind: "cacheReader"; readonly cache: number }
-  /** Writes to the table: a new value, or a new key, which leaves this one absent. */
-  | { readonly kind: "direct"; readonly deed: "set" | "rename" }
+  | { readonly kind: "direct"; readonly deed: DirectDeed }
   /** Writes through the origin. */
   | { readonly kind: "writer" };
 

@@ -411,9 +411,9 @@ export class FollowWorld implements ExploredWorld {
         const cache = this.#caches[step.cache]!;
         this.#note(`cache ${step.cache + 1} is emptied`);
         cache.isQuarantined = step.on;
-        if (step.on) {
+        if (step.on && !this.#has("forgetsPrefixListed")) {
           cache.value = null;
-          cache.leaseId = 0;
+          if (!this.#has("keepsLease")) cache.leaseId = 0;
         }
         return this.#resume(running, undefined);
       }
@@ -443,6 +443,10 @@ export class FollowWorld implements ExploredWorld {
         this.#note("the origin deletes");
         if (step.keys.includes(KEY)) this.#expel();
         return this.#resume(running, undefined);
+      case "expelPrefixesHere":
+        this.#note("the origin deletes what has a prefix");
+        if (!this.#has("forgetsPrefixHere")) this.#expelPrefixes(step.prefixes);
+        return this.#resume(running, undefined);
       case "emptyHere":
         this.#note("the origin empties its cache");
         this.#store.cache.enter();
@@ -452,6 +456,11 @@ export class FollowWorld implements ExploredWorld {
       case "sleep":
         return this.#resume(running, undefined);
     }
+  }
+
+  #expelPrefixes(prefixes: readonly string[]): void {
+    if (this.#has("keepsLease")) return this.#store.evict();
+    for (const walk = this.#store.cache.rows!.dropRows(prefixes); !walk.next().done;);
   }
 
   #expel(): void {

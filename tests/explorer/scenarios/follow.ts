@@ -6,6 +6,7 @@ const READER: FollowClient = { kind: "reader" };
 const WRITER: FollowClient = { kind: "writer" };
 const SET: FollowClient = { kind: "direct", deed: "set" };
 const RENAME: FollowClient = { kind: "direct", deed: "rename" };
+const SET_SOME: FollowClient = { kind: "direct", deed: "setSome" };
 const cacheReader = (cache: number): FollowClient => ({ kind: "cacheReader", cache });
 
 const fault = (
@@ -34,6 +35,15 @@ export const FOLLOW: readonly FollowScenario[] = [
     events: { loseSlot: 1, cacheFails: 1 } },
   { name: "follow: a writer at the origin, a direct writer", clients: [SET, WRITER, READER], caches: 1,
     events: { restart: 1 } },
+  { name: "follow: a change of a prefix, readers of the origin and of a cache", clients: [SET_SOME, READER, cacheReader(0)],
+    caches: 2, events: { restart: 1 } },
+  { name: "follow: changes of a prefix and of a key, a cache does not answer", clients: [SET_SOME, SET, READER], caches: 2,
+    events: { cacheFails: 1 } },
+  fault("the origin's cache keeps a prefix", "forgetsPrefixHere", 10, { clients: [SET_SOME] }),
+  fault("listed caches keep a prefix", "forgetsPrefixListed", 10, { clients: [SET_SOME] }),
+  fault("a deletion of a prefix leaves the lease, a reader", "keepsLease", 13, { clients: [SET_SOME, READER], isCold: true }),
+  fault("a deletion of a prefix leaves the lease, a reader of a cache", "keepsLease", 15,
+    { clients: [SET_SOME, cacheReader(0)], isCold: true }),
   fault("the log leaves the old key of an update out", "leavesOldKeyOut", 8, { clients: [RENAME] }),
   fault("a position is confirmed before the answers", "confirmsEarly", 4),
   fault("one of two caches is forgotten", "forgetsOneCache", 7),

@@ -1,0 +1,360 @@
+import { assertEquals } from "@std/assert";
+import { DatabaseSync } from "node:sqlite";
+import { Session } from "../../lib/rows/databases/postgres/session.ts";
+import { randomFrom } from "../support/random.ts";
+import { sharedPostgres, type TestDatabase } from "../support/servers/databases.ts";
+import { launchProxy, runInit, startNode } from "../support/servers/proxy_process.ts";
+import { Relay } from "../support/servers/relay.ts";
+import { type ServerProcess, until } from "../support/servers/server_process.ts";
+import { type Disturbed, runDisturbed } from "./disturbed.ts";
+import { PatientClient } from "./patient_client.ts";
+
+const ITEMS = 20;
+const PLACES = 4;
+const NODES = 2;
+const READERS_EACH = 2;
+const WRITERS = 3;
+const MEMBER_MS = 500;
+const SHORT_MS = 100;
+const NO_PORT = 1;
+const READS_BETWEEN = 100;
+const APPLIED_BETWEEN = 5;
+const PAUSE_MS = 10;
+const KINDS = [
+  ...["node killed", "node stopped", "node cut", "client cut"] as const,
+  ...["origin killed", "database killed"] as const,
+];
+
+const VIEWS = {
+  "item:{id}": {
+    query: "SELECT id, place, count FROM item WHERE id = {id}",
+    changes: { item: "item:{id}" },
+  },
+  "place:{place}": {
+    query: "SELECT id, count FROM item WHERE place = {place} ORDER BY id",
+    value: "array",
+    changes: { item: "place:{place}" },
+  },
+  "total": { query: "SELECT sum(count) FROM item", value: "raw", changes: { item: "total" } },
+};
+
+/** A count of an item that was written, and that the origin has said is applied, at a moment. */
+export interface Applied {
+  readonly id: number;
+  readonly count: number;
+  readonly at: number;
+}
+
+/** A count that a reader was given. */
+export interface Seen {
+  readonly id: number;
+  /** Null: the item was absent. */
+  readonly count: number | null;
+  /** When the reader asked. */
+  readonly began: number;
+}
+
+/** Returns the reads that were older than a change that had been applied before they began: counts only grow. */
+export function oldReads(applied: readonly Applied[], seen: readonly Seen[]): Seen[] {
+  return seen.filter(({ id, count, began }) =>
+    applied.some((each) => each.id === id && each.at < began && each.count > (count ?? -1))
+  );
+}
+
+/** The result of a run. */
+export interface ViewsRan {
+  readonly reads: number;
+  readonly writes: number;
+  readonly applied: number;
+  readonly disturbances: Readonly<Record<string, number>>;
+}
+
+/**
+ * Programs write to a table without knowing of caches, beside clients that read its views at two nodes and at their
+ * origin, while nodes, origins and PostgreSQL are killed.
+ *
+ * @throws When a value is old after its change was applied, or at rest differs from its query.
+ */
+export async function runViewsChaos(
+  database: TestDatabase,
+  seed: number,
+  disturbances: number,
+): Promise<ViewsRan> {
+  return await runDisturbed(new ViewsChaos(database, seed), disturbances);
+}
+
+interface Node {
+  server: ServerProcess;
+  readonly origin: Relay;
+  readonly clients: Relay;
+}
+
+class ViewsChaos implements Disturbed<ViewsRan> {
+  readonly #database: TestDatabase;
+  readonly #random: () => number;
+  readonly #folder = Deno.makeTempDirSync();
+  readonly #applied: Applied[] = [];
+  readonly #seen: Seen[] = [];
+  readonly #disturbances: Record<string, number> = {};
+  readonly #nodes: Node[] = [];
+  readonly #originRelay = new Relay(NO_PORT);
+  #origin: ServerProcess | null = null;
+  readonly #servers: ServerProcess[] = [];
+  readonly #clients: PatientClient[] = [];
+  readonly #loops: Promise<void>[] = [];
+  #isOver = false;
+  #now = 0;
+  #reads = 0;
+  #writes = 0;
+
+  constructor(database: TestDatabase, seed: number) {
+    this.#database = database;
+    this.#random = randomFrom(seed);
+  }
+
+  async start(): Promise<void> {
+    await using writer = new TableWriter(this.#database);
+    await writer.query(
+      "CREATE TABLE item (id integer PRIMARY KEY, place integer NOT NULL, count integer NOT NULL)",
+    );
+    if (this.#isPostgres) await writer.query("ALTER TABLE item REPLICA IDENTITY FULL");
+    for (let id = 0; id < ITEMS; id++) {
+      await writer.query(`INSERT INTO item VALUES (${id}, ${id % PLACES}, 0)`);
+    }
+    await Deno.writeTextFile(`${this.#folder}/views.jsonc`, JSON.stringify(VIEWS));
+    const { code, stderr } = await runInit(this.#place, [
+      ...["--follow", "--views", `${this.#folder}/views.jsonc`, "--run"],
+    ]);
+    assertEquals(code, 0, stderr);
+    for (let count = 0; count < NODES; count++) {
+      const [origin, clients] = [new Relay(NO_PORT), new Relay(NO_PORT)];
+      this.#nodes.push({ origin, clients, server: await this.#startNode(origin, clients) });
+    }
+    await this.#replaceOrigin();
+    for (const relay of this.#relays) {
+      for (let count = 0; count < READERS_EACH; count++) this.#loops.push(this.#read(relay));
+    }
+    for (let count = 0; count < WRITERS; count++) this.#loops.push(this.#write());
+  }
+
+  async progress(): Promise<void> {
+    const [reads, applied] = [this.#reads + READS_BETWEEN, this.#applied.length + APPLIED_BETWEEN];
+    await until(() => this.#reads >= reads && this.#applied.length >= applied);
+  }
+
+  async disturb(): Promise<void> {
+    const kind = KINDS[this.#choose(KINDS.length - (this.#isPostgres ? 0 : 1))]!;
+    const node = this.#nodes[this.#choose(NODES)]!;
+    this.#disturbances[kind] = (this.#disturbances[kind] ?? 0) + 1;
+    switch (kind) {
+      case "node killed":
+        await kill(node.server);
+        node.server = await this.#startNode(node.origin, node.clients);
+        return;
+      case "node stopped":
+        node.server.signal("SIGSTOP");
+        await pause(this.#choose(2) === 0 ? SHORT_MS : 2 * MEMBER_MS);
+        return node.server.signal("SIGCONT");
+      case "node cut":
+        return node.origin.cutAll();
+      case "client cut":
+        return node.clients.cutAll();
+      case "origin killed":
+        await kill(this.#origin!);
+        return await this.#replaceOrigin();
+      case "database killed":
+        return await (await sharedPostgres()).restart();
+    }
+  }
+
+  /** Ends all writers, waits until the log is applied, and compares every view everywhere with its query. */
+  async finish(): Promise<ViewsRan> {
+    this.#isOver = true;
+    await Promise.all(this.#loops);
+    await until(() => this.#isApplied());
+    await using writer = new TableWriter(this.#database);
+    for (const relay of this.#relays) {
+      const client = this.#client(relay.port);
+      for (const [key, query] of queries()) {
+        const row = (await writer.query(query))[0]!;
+        let value: string | null = null;
+        await until(async () => (value = await valueOf(client, key)) !== null);
+        assertEquals(value, String(Object.values(row)[0]), `${key} at rest`);
+      }
+    }
+    const old = oldReads(this.#applied, this.#seen);
+    assertEquals(old, [], `${old.length} old values`);
+    return {
+      reads: this.#reads,
+      writes: this.#writes,
+      applied: this.#applied.length,
+      disturbances: this.#disturbances,
+    };
+  }
+
+  async stop(): Promise<void> {
+    this.#isOver = true;
+    for (const client of this.#clients) client[Symbol.dispose]();
+    await Promise.allSettled(this.#loops);
+    for (const server of this.#servers) await server[Symbol.asyncDispose]();
+    for (const relay of [...this.#relays, ...this.#nodes.map(({ origin }) => origin)]) {
+      relay[Symbol.dispose]();
+    }
+    await Deno.remove(this.#folder, { recursive: true });
+  }
+
+  get #isPostgres(): boolean {
+    return this.#database.folder === "";
+  }
+
+  get #place(): Pick<TestDatabase, "url" | "folder"> {
+    const folders = [this.#database.folder, this.#folder].filter((each) => each !== "");
+    return { url: this.#database.url, folder: folders.join() };
+  }
+
+  get #relays(): readonly Relay[] {
+    return [this.#originRelay, ...this.#nodes.map(({ clients }) => clients)];
+  }
+
+  #choose(count: number): number {
+    return Math.floor(this.#random() * count);
+  }
+
+  #client(port: number): PatientClient {
+    const client = new PatientClient(port);
+    this.#clients.push(client);
+    return client;
+  }
+
+  async #startNode(origin: Relay, clients: Relay): Promise<ServerProcess> {
+    const node = await startNode([origin], ["--node-name", `node${clients.port}`]);
+    this.#servers.push(node);
+    clients.target = node.port;
+    clients.cutAll();
+    return node;
+  }
+
+  async #replaceOrigin(): Promise<void> {
+    const origin = launchProxy(this.#place, [], [
+      ...["--follow", "--views", `${this.#folder}/views.jsonc`],
+      ...["--member-time", `${MEMBER_MS}`, "--take-over"],
+    ]);
+    this.#servers.push(origin);
+    await origin.line("listens on");
+    this.#origin = origin;
+    for (const relay of [this.#originRelay, ...this.#nodes.map((node) => node.origin)]) {
+      relay.target = origin.port;
+      relay.cutAll();
+    }
+  }
+
+  async #read(relay: Relay): Promise<void> {
+    const client = this.#client(relay.port);
+    while (!this.#isOver) {
+      const [id, began] = [this.#choose(ITEMS), this.#now++];
+      const others = [`item:${id}`, `place:${this.#choose(PLACES)}`, "total"];
+      const key = others[this.#choose(others.length)]!;
+      const value = await valueOf(client, key);
+      if (value === null) {
+        await pause(PAUSE_MS);
+        continue;
+      }
+      this.#reads++;
+      if (!key.startsWith("item:")) continue;
+      const count = value === "" ? null : JSON.parse(value).count as number;
+      this.#seen.push({ id, count, began });
+    }
+  }
+
+  /** Counts an item up, moves it to another place, and asks at times when that is applied. */
+  async #write(): Promise<void> {
+    await using writer = new TableWriter(this.#database);
+    while (!this.#isOver) {
+      const id = this.#choose(ITEMS);
+      const place = this.#choose(PLACES);
+      try {
+        const [row] = await writer.query(
+          `UPDATE item SET count = count + 1, place = ${place} WHERE id = ${id} RETURNING count`,
+        );
+        this.#writes++;
+        if (this.#choose(4) > 0 || !await this.#isApplied()) continue;
+        this.#applied.push({ id, count: Number(row!["count"]), at: this.#now++ });
+      } catch {
+        await pause(PAUSE_MS);
+      }
+    }
+  }
+
+  async #isApplied(): Promise<boolean> {
+    using client = new PatientClient(this.#originRelay.port);
+    return await client.try("follow wait now 2000\r\n") === "OK\r\n";
+  }
+}
+
+/** All keys, and the statements whose only column is the value. */
+function* queries(): Generator<[key: string, query: string]> {
+  for (let id = 0; id < ITEMS; id++) {
+    const value = `'{"id":' || id || ',"place":' || place || ',"count":' || count || '}'`;
+    yield [`item:${id}`, `SELECT ${value} AS value FROM item WHERE id = ${id}`];
+  }
+  for (let place = 0; place < PLACES; place++) {
+    const element = `'{"id":' || id || ',"count":' || count || '}'`;
+    const rows = `SELECT ${element} AS one FROM item WHERE place = ${place} ORDER BY id`;
+    yield [
+      `place:${place}`,
+      `SELECT '[' || coalesce((SELECT string_agg(one, ',') FROM (${rows}) AS rows), '') || ']' AS value`,
+    ];
+  }
+  yield ["total", "SELECT sum(count) AS value FROM item"];
+}
+
+/** @returns The value; "": there is none; null: nobody has answered. */
+async function valueOf(client: PatientClient, key: string): Promise<string | null> {
+  const reply = await client.try(`get ${key}\r\n`, "END\r\n");
+  if (reply === null || /^(?:SERVER_|CLIENT_)?ERROR/.test(reply)) return null;
+  return /^VALUE .*\r\n(.*)\r\n/.exec(reply)?.[1] ?? "";
+}
+
+/** A program that writes to the table, and connects again when its connection breaks. */
+class TableWriter implements AsyncDisposable {
+  readonly #database: TestDatabase;
+  #session: Session | null = null;
+  #file: DatabaseSync | null = null;
+
+  constructor(database: TestDatabase) {
+    this.#database = database;
+  }
+
+  async query(sql: string): Promise<readonly Readonly<Record<string, unknown>>[]> {
+    const { url } = this.#database;
+    if (url.startsWith("sqlite:")) {
+      this.#file ??= new DatabaseSync(url.slice("sqlite:".length), { timeout: 10_000 });
+      // Others have their turn.
+      await pause(0);
+      return this.#file.prepare(sql).all();
+    }
+    if (this.#session?.isLost) await this[Symbol.asyncDispose]();
+    this.#session ??= await Session.open({ url, timeoutMs: 10_000 });
+    return await this.#session.query(sql);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#file?.close();
+    const session = this.#session;
+    this.#session = null;
+    await session?.close();
+  }
+}
+
+async function kill(server: ServerProcess): Promise<void> {
+  try {
+    server.signal("SIGKILL");
+  } catch {
+    // It has ended by itself.
+  }
+  await server.ended();
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
