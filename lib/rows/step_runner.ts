@@ -128,7 +128,8 @@ export class StepRunner {
   }
 
   async #expelPrefixesHere(prefixes: readonly string[]): Promise<void> {
-    for (const walk = this.#cache.rows!.dropRows(prefixes); !walk.next().done;) {
+    const walk = this.#cache.rows!.dropRows(prefixes.map(latin1Bytes));
+    while (!walk.next().done) {
       await this.#sleep(0);
     }
   }

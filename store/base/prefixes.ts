@@ -6,10 +6,10 @@ import type { ByteRegion } from "./bytes.ts";
 export class Prefixes {
   readonly #prefixes: readonly Uint8Array[];
 
-  /** @param prefixes In UTF-8 they are the keys' first bytes. `""` covers every key. */
-  constructor(prefixes: readonly string[]) {
+  /** @param prefixes The keys' first bytes, or text that has them in UTF-8. `""` covers every key. */
+  constructor(prefixes: readonly (string | Uint8Array)[]) {
     const encoder = new TextEncoder();
-    this.#prefixes = prefixes.map((prefix) => encoder.encode(prefix));
+    this.#prefixes = prefixes.map((each) => typeof each === "string" ? encoder.encode(each) : each);
   }
 
   covers(input: ByteRegion, keyOffset: number, keyLength: number): boolean {

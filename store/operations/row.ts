@@ -188,9 +188,9 @@ export class RowOperations {
    * and stays locked. A step takes the mutex itself; others get it in between. What was read before the first step is
    * not there after the last one; a lease that is given meanwhile stays.
    *
-   * @param prefixes Of the keys; "" for all rows.
+   * @param prefixes Of the keys, as `Prefixes` takes them; "" for all rows.
    */
-  *dropRows(prefixes: readonly string[]): Generator<void> {
+  *dropRows(prefixes: readonly (string | Uint8Array)[]): Generator<void> {
     const covered = new Prefixes(prefixes);
     // First: no value that was read before is filled behind the walk.
     yield* this.#dropLeases(covered);

@@ -1,4 +1,4 @@
-import { everyKeyOf } from "../key_range.ts";
+import { everyKeyOf, prefixIn } from "../key_range.ts";
 
 /** What has changed in the table of rows, in one or more transactions that follow one another. */
 export interface Changes {
@@ -41,12 +41,17 @@ export interface ChangeStream {
 /** Most keys that one set of changes names. */
 export const CHANGED_KEYS_MAX = 10_000;
 
+/** Most prefixes below those of views that one set names: caches compare each of their keys with all of them. */
+export const CHANGED_RANGES_MAX = 64;
+
 /** Collects the keys of a transaction in bounded memory. */
 export class ChangedKeys {
-  /** Keys, and what its keys begin with: the prefix of a view, or "" for those of rows. */
+  /** Keys, and what stands for all keys of a longer prefix; with the prefix of their view, or "" for those of rows. */
   readonly #keys = new Map<string, string>();
-  /** All keys with these prefixes are meant. */
+  /** All keys with these prefixes of views are meant. */
   readonly #prefixes = new Set<string>();
+  /** How many of the keys stand for prefixes. */
+  #ranges = 0;
   isFlood = false;
   count = 0;
 
@@ -59,19 +64,26 @@ export class ChangedKeys {
     return this.#keys.size + this.#prefixes.size;
   }
 
-  /** @param prefix What stands for the key when there are too many: the prefix of its view; "": everything. */
+  /**
+   * @param key Or what stands for all keys with a prefix: `everyKeyOf`.
+   * @param prefix What stands for the key when there are too many: the prefix of its view; "": everything.
+   */
   add(key: string, prefix: string): void {
-    if (prefix === "") this.count++;
-    if (this.isFlood || this.#prefixes.has(prefix)) return;
+    if (this.isFlood || this.#prefixes.has(prefix) || this.#keys.has(key)) return;
+    const range = prefixIn(key);
+    if (range === prefix) return this.addPrefix(prefix);
     this.#keys.set(key, prefix);
-    if (this.size > CHANGED_KEYS_MAX) this.#collapse();
+    if (range !== null) this.#ranges++;
+    if (this.#ranges > CHANGED_RANGES_MAX) this.#collapse((each) => prefixIn(each) !== null);
+    if (this.size > CHANGED_KEYS_MAX) this.#collapse(() => true);
   }
 
-  /** All keys with this prefix are concerned. */
+  /** All keys of a view are concerned. */
   addPrefix(prefix: string): void {
-    if (this.isFlood) return;
+    if (this.isFlood || this.#prefixes.has(prefix)) return;
+    if (prefix === "") return this.flood();
     this.#prefixes.add(prefix);
-    if (this.size > CHANGED_KEYS_MAX) this.#collapse();
+    for (const [key, each] of this.#keys) if (each === prefix) this.#remove(key);
   }
 
   /** Every row may have changed. */
@@ -79,27 +91,29 @@ export class ChangedKeys {
     this.isFlood = true;
     this.#keys.clear();
     this.#prefixes.clear();
+    this.#ranges = 0;
   }
 
   /** Adds those of a transaction that follows. */
   join(other: ChangedKeys): void {
     this.count += other.count;
     if (other.isFlood) this.flood();
-    if (this.isFlood) return;
     for (const prefix of other.#prefixes) this.addPrefix(prefix);
-    for (const [key, prefix] of other.#keys) {
-      if (prefix === "" || !this.#prefixes.has(prefix)) this.#keys.set(key, prefix);
-    }
-    while (this.size > CHANGED_KEYS_MAX && !this.isFlood) this.#collapse();
+    for (const [key, prefix] of other.#keys) this.add(key, prefix);
   }
 
-  /** Replaces the largest group of keys by their prefix. */
-  #collapse(): void {
-    const groups = Map.groupBy(this.#keys.values(), (prefix) => prefix);
-    const [largest] = [...groups].sort(([, one], [, other]) => other.length - one.length);
-    const prefix = largest?.[0] ?? "";
-    if (prefix === "") return this.flood();
-    for (const [key, each] of this.#keys) if (each === prefix) this.#keys.delete(key);
-    this.#prefixes.add(prefix);
+  #remove(key: string): void {
+    this.#keys.delete(key);
+    if (prefixIn(key) !== null) this.#ranges--;
+  }
+
+  /** Replaces the keys of the view that has most of them by its prefix. @param counts Which keys are too many. */
+  #collapse(counts: (key: string) => boolean): void {
+    const sizes = new Map<string, number>();
+    for (const [key, prefix] of this.#keys) {
+      if (counts(key)) sizes.set(prefix, (sizes.get(prefix) ?? 0) + 1);
+    }
+    const [largest] = [...sizes].sort(([, one], [, other]) => other - one);
+    this.addPrefix(largest![0]);
   }
 }

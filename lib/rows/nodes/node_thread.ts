@@ -1,4 +1,5 @@
 import { counter, gauge, type Stat, stat } from "../../../protocol/stats/entry.ts";
+import { latin1Bytes } from "../../../store/base/bytes.ts";
 import type { Cache } from "../../../store/cache.ts";
 import type { TransportEvent } from "../../net/transport.ts";
 import { readDialOptions } from "../../peers/dial.ts";
@@ -33,7 +34,7 @@ export class NodeThread {
       dial: readDialOptions(timeoutMs, loginFile, caCertPath),
       dropRows: async (dropped) => {
         await pause(0);
-        const walk = rows.dropRows(dropped.includes("") ? prefixes : dropped);
+        const walk = rows.dropRows(dropped.includes("") ? prefixes : dropped.map(latin1Bytes));
         while (!walk.next().done) await pause(0);
       },
       deleteRows: (keys) => {

@@ -1,6 +1,6 @@
 import { latin1Text } from "../../../../store/base/bytes.ts";
-import { prefixIn } from "../../key_range.ts";
-import { keyOf, type ViewMapping } from "../../views/view_mapping.ts";
+import type { KeyTemplate } from "../../views/key_template.ts";
+import { type ColumnValue, keyOf, type ViewMapping } from "../../views/view_mapping.ts";
 import { ChangedKeys } from "../changes.ts";
 
 /** Letters with which messages of the plugin pgoutput, and parts of them, begin. */
@@ -23,10 +23,15 @@ const BYTEA_OID = 17;
 const LSN_BYTES = 8;
 const TIME_BYTES = 8;
 
+/** Set in the flags of a column that an update logs when it changes. */
+const IN_IDENTITY = 1;
+
 /** A table of the log. */
 interface Relation {
   /** Its columns, in their order in rows. */
   readonly columns: readonly string[];
+  /** Those whose old values an update logs, if one of them changes. */
+  readonly identity: ReadonlySet<string>;
   /** Of the table of rows: where its key stands; else null. */
   readonly key: { readonly index: number; readonly isBytea: boolean } | null;
 }
@@ -88,7 +93,7 @@ export class PgoutputReader {
       case LETTER.INSERT:
       case LETTER.UPDATE:
       case LETTER.DELETE:
-        this.#change();
+        this.#change(message[0] === LETTER.UPDATE);
         return null;
       case LETTER.TRUNCATE:
         this.#truncate();
@@ -105,19 +110,21 @@ export class PgoutputReader {
     this.#at += 1;
     const count = this.#uint16();
     const columns: string[] = [];
+    const identity = new Set<string>();
     let key: Relation["key"] = null;
     for (let index = 0; index < count; index++) {
-      this.#at += 1;
+      const flags = this.#bytes[this.#at++]!;
       const name = this.#string();
       const isBytea = this.#uint32() === BYTEA_OID;
       this.#at += 4;
       columns.push(name);
+      if (flags & IN_IDENTITY) identity.add(name);
       if (this.#isRows(oid) && name === this.#rows.keyName) key = { index, isBytea };
     }
     if (this.#isRows(oid) && key === null) {
       throw new RangeError(`table ${table} has no column ${this.#rows.keyName}`);
     }
-    this.#relations.set(oid, { columns, key });
+    this.#relations.set(oid, { columns, identity, key });
   }
 
   #isRows(oid: number): boolean {
@@ -138,36 +145,41 @@ export class PgoutputReader {
   }
 
   /** Adds the keys of all rows that the message has: the old one stands there if its identity has changed. */
-  #change(): void {
+  #change(isUpdate: boolean): void {
     const oid = this.#uint32();
     const relation = this.#relations.get(oid);
     if (relation === undefined) throw new RangeError("a change of a table that was not described");
     const templates = this.#mapping().templatesOf(String(oid));
-    let isCounted = relation.key !== null;
+    if (relation.key !== null || templates.length > 0) this.#changed.count++;
+    let hasOld = !isUpdate;
     while (this.#at < this.#bytes.length) {
       const letter = this.#bytes[this.#at++]!;
       if (letter !== LETTER.OLD_KEY && letter !== LETTER.OLD_ROW && letter !== LETTER.NEW_ROW) {
         throw new RangeError(`a change with a part ${letter}`);
       }
+      hasOld ||= letter !== LETTER.NEW_ROW;
       const values = this.#values();
       if (relation.key !== null) {
         const key = keyIn(values, relation.key);
         // Not in the log: it has not changed, and another part has it.
         if (key !== null) this.#changed.add(key, "");
       }
-      if (templates.length === 0) continue;
-      if (!isCounted) this.#changed.count++;
-      isCounted = true;
       const valueOf = (name: string): string | null =>
         values[relation.columns.indexOf(name)] ?? null;
-      for (const template of templates) {
-        const key = keyOf(template, valueOf);
-        if (key === null) continue;
-        const prefix = prefixIn(key);
-        if (prefix === null) this.#changed.add(key, template.prefix);
-        else this.#changed.addPrefix(prefix);
-      }
+      for (const template of templates) this.#addKey(template, valueOf);
     }
+    if (hasOld) return;
+    // The old value of a column outside the identity is not in the log, which a start refuses; the identity is smaller
+    // since then.
+    for (const template of templates) {
+      if (template.names.every((name) => relation.identity.has(name))) continue;
+      this.#changed.addPrefix(template.prefix);
+    }
+  }
+
+  #addKey(template: KeyTemplate, valueOf: ColumnValue): void {
+    const key = keyOf(template, valueOf);
+    if (key !== null) this.#changed.add(key, template.prefix);
   }
 
   /** Returns the values of a row, a character a byte; null: NULL, or not in the log. */

@@ -1,6 +1,7 @@
 // Views at an origin and a node, while other programs change the tables.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
+import { latin1Text } from "../../../../store/base/bytes.ts";
 import { Session } from "../../../../lib/rows/databases/postgres/session.ts";
 import { type TestDatabase, testDatabases } from "../../../support/servers/databases.ts";
 import {
@@ -281,6 +282,64 @@ testDatabases("a view that fails or is too large fails alone", async (database) 
   assertMatch(await read(client, "category:1:names"), /too large/);
   assertEquals(await read(client, "product:3"), '{"id":3,"name":"Diary","category":"Books"}');
 });
+
+testDatabases("prefixes and keys beyond ASCII are deleted, too", async (database) => {
+  const views = VIEWS.replaceAll('"name:{name}"', '"größe:{name}"')
+    .replace('"product": "größe:{name}"', '"product": "größe:{name}", "category": "größe:*"')
+    .replace("SELECT id FROM product", "SELECT product.id || category.name FROM product, category")
+    .replace("WHERE name = {name}", "WHERE product.name = {name} AND category.id = 2");
+  await using shop = await Shop.open(database, views);
+  await using origin = await shop.start();
+  await using node = await startNode([origin]);
+  using atOrigin = await origin.connect();
+  using atNode = await node.connect();
+  const both = [atOrigin, atNode];
+  const key = (text: string): string => latin1Text(new TextEncoder().encode(text));
+  const write = (sql: string): Promise<void> => shop.writer.write(sql);
+  await write("UPDATE product SET name = 'Bär' WHERE id = 2");
+  await untilReads(both, key("größe:Bär"), "2Games");
+  await write("UPDATE category SET name = 'Toys' WHERE id = 2");
+  await untilReads(both, key("größe:Bär"), "2Toys");
+  await write("UPDATE product SET name = 'Fuß' WHERE id = 2");
+  await untilReads(both, key("größe:Bär"), "");
+  await untilReads(both, key("größe:Fuß"), "2Toys");
+});
+
+testDatabases(
+  "old values that the log lacks since the start empty the prefix",
+  async (database) => {
+    await using shop = await Shop.open(database);
+    await using origin = await shop.start();
+    using client = await origin.connect();
+    await untilReads([client], "name:Chess", "2");
+    await shop.writer.write("ALTER TABLE product REPLICA IDENTITY DEFAULT");
+    await shop.writer.write("UPDATE product SET name = 'Go' WHERE id = 2");
+    await untilReads([client], "name:Chess", "");
+    await untilReads([client], "name:Go", "2");
+    await untilReads([client], "category:2:names", '[{"name":"Go"}]');
+    await shop.writer.write("DELETE FROM product WHERE id = 2");
+    for (const key of ["name:Go", "product:2"]) await untilReads([client], key, "");
+    await untilReads([client], "category:2:names", "[]");
+  },
+  ["PostgreSQL"],
+);
+
+testDatabases(
+  "a change beside a long value that the log leaves out is applied",
+  async (database) => {
+    await using shop = await Shop.open(database);
+    await shop.writer.write("ALTER TABLE product ADD COLUMN picture text");
+    await shop.writer.write("ALTER TABLE product ALTER COLUMN picture SET STORAGE EXTERNAL");
+    await shop.writer.write("UPDATE product SET picture = repeat('x', 100000)");
+    await using origin = await shop.start();
+    using client = await origin.connect();
+    await untilReads([client], "name:Chess", "2");
+    await shop.writer.write("UPDATE product SET name = 'Go' WHERE id = 2");
+    await untilReads([client], "name:Chess", "");
+    await untilReads([client], "name:Go", "2");
+  },
+  ["PostgreSQL"],
+);
 
 const REFUSED: readonly [mistake: string, from: string, to: string][] = [
   ["has no column nosuch", 'name:{name}" }', 'name:{nosuch}" }'],
