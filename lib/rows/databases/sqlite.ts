@@ -21,7 +21,7 @@ import { viewTriggerSchema } from "./sqlite_triggers.ts";
 import { SqliteViews } from "./sqlite_views.ts";
 import { DEFAULT_TABLE, quotedNames, type TableNames } from "./table.ts";
 import { reasonOf } from "../../reason.ts";
-import type { Views } from "../views/view.ts";
+import { Views } from "../views/view.ts";
 
 /** Pauses between attempts to get the lock on the file, the first and the longest. */
 const BUSY_PAUSE_MS = 1;
@@ -75,6 +75,8 @@ export class SqliteBackend implements Backend {
   readonly #names: TableNames;
   /** Whether triggers note changes of the table. */
   #isFollowed = false;
+  /** Whose tables have triggers, too. */
+  #views = Views.NONE;
   readonly #path: string;
   readonly #fileId: string;
   readonly #timeoutMs: number;
@@ -188,7 +190,11 @@ export class SqliteBackend implements Backend {
 
   openChanges(): Promise<ChangeStream> {
     return Promise.resolve().then(() => {
-      const changes = new SqliteChanges(this.#database, (act) => this.#whenFree(act));
+      const changes = new SqliteChanges(
+        this.#database,
+        (act) => this.#whenFree(act),
+        () => this.#views,
+      );
       this.#isFollowed = true;
       return changes;
     });
@@ -209,9 +215,11 @@ export class SqliteBackend implements Backend {
   }
 
   prepareViews(views: Views): Promise<PreparedViews> {
-    return Promise.resolve().then(() =>
-      SqliteViews.prepare(this.#path, views, this.#names, this.#nowUnixMs)
-    );
+    return Promise.resolve().then(() => {
+      const prepared = SqliteViews.prepare(this.#path, views, this.#names, this.#nowUnixMs);
+      this.#views = views;
+      return prepared;
+    });
   }
 
   noteEnd(): Promise<void> {

@@ -1,13 +1,17 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { latin1Text } from "../../../store/base/bytes.ts";
-import { everyKeyOf } from "../key_range.ts";
-import { CHANGED_KEYS_MAX, type Changes, type ChangeStream } from "./changes.ts";
+import { everyKeyOf, prefixIn } from "../key_range.ts";
+import type { Views } from "../views/view.ts";
+import { ChangedKeys, type Changes, type ChangeStream } from "./changes.ts";
 import { CHANGE_TRIGGERS } from "./schema.ts";
+import { missingTriggers } from "./sqlite_triggers.ts";
 
 /** How often the file is asked whether another connection has committed. */
 const POLL_MS = 20;
 /** Without changes for so long, an empty set is returned. */
 const IDLE_MS = 1000;
+/** Changes read under one hold of the thread. */
+const READ_MAX = 2000;
 /** Applied changes deleted under one hold of the lock on the file. */
 const DELETE_MAX = 5000;
 
@@ -34,6 +38,9 @@ export class SqliteChanges implements ChangeStream {
   readonly #last: StatementSync;
   readonly #version: StatementSync;
   readonly #delete: StatementSync;
+  readonly #schema: StatementSync;
+  readonly #views: () => Views;
+  #seenSchema = -1;
   #seenVersion = -1;
   #position = 0;
   #end = 0;
@@ -41,20 +48,21 @@ export class SqliteChanges implements ChangeStream {
   #isClosed = false;
 
   /** @throws When `init --follow` has not made the triggers. */
-  constructor(database: DatabaseSync, whenFree: WhenFree) {
+  constructor(database: DatabaseSync, whenFree: WhenFree, views: () => Views) {
     this.#database = database;
     this.#whenFree = whenFree;
+    this.#views = views;
     checkTriggers(database);
     this.#read = database.prepare(
       "SELECT id, key FROM leased_changes WHERE id > ? ORDER BY id LIMIT ?",
     );
     this.#last = database.prepare(END_OF_LOG);
     this.#version = database.prepare("PRAGMA data_version");
+    this.#schema = database.prepare("PRAGMA schema_version");
     this.#delete = database.prepare(
       "DELETE FROM leased_changes WHERE id IN (SELECT id FROM leased_changes WHERE id <= ? ORDER BY id LIMIT ?)",
     );
-    const row = database.prepare("SELECT followed FROM leased_follow").get();
-    this.gap = row?.["followed"] === 1 ? null : "the triggers of the table are new";
+    this.gap = this.#isFollowed() ? null : "the triggers of the table are new";
   }
 
   get endPosition(): bigint {
@@ -67,7 +75,7 @@ export class SqliteChanges implements ChangeStream {
 
   async next(): Promise<Changes> {
     for (let waitedMs = 0;;) {
-      const changes = this.#take();
+      const changes = await this.#take();
       if (changes.count > 0 || waitedMs >= IDLE_MS) return changes;
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
       waitedMs = this.#isHasty ? IDLE_MS : waitedMs + POLL_MS;
@@ -75,28 +83,51 @@ export class SqliteChanges implements ChangeStream {
     }
   }
 
-  #take(): Changes {
+  #isFollowed(): boolean {
+    return this.#database.prepare("SELECT followed FROM leased_follow").get()?.["followed"] === 1;
+  }
+
+  async #take(): Promise<Changes> {
     if (this.#isClosed) throw new Error("the table of changes is read no more");
     // Before the changes are read: a commit in between is found by the next call.
     const version = this.#version.get()!["data_version"] as number;
     const position = this.#position;
     if (version === this.#seenVersion) return nothing(position);
-    checkTriggers(this.#database);
+    this.#checkSchema();
     const end = this.#last.get()!["id"] as number;
-    const rows = this.#read.all(position, CHANGED_KEYS_MAX + 1) as unknown as ChangeRow[];
     this.#seenVersion = version;
-    this.#end = Math.max(end, rows.at(-1)?.id ?? 0);
-    const isFlood = rows.length > CHANGED_KEYS_MAX;
+    this.#end = Math.max(end, position);
+    const changed = new ChangedKeys();
+    const { prefixes } = this.#views();
+    for (let rows: ChangeRow[], at = position; at < this.#end && !changed.isFlood;) {
+      rows = this.#read.all(at, READ_MAX) as unknown as ChangeRow[];
+      for (const { key } of rows) addKey(changed, key, prefixes);
+      changed.count += rows.length;
+      at = rows.at(-1)?.id ?? this.#end;
+      this.#end = Math.max(this.#end, at);
+      if (rows.length === READ_MAX) await new Promise((resolve) => setTimeout(resolve, 0));
+      if (this.#isClosed) throw new Error("the table of changes is read no more");
+    }
     this.#position = this.#end;
-    if (isFlood) return { ...nothing(this.#end), isFlood, count: this.#end - position };
-    const keys = new Set(
-      rows.map(({ key }) =>
-        typeof key === "string"
-          ? everyKeyOf(latin1Text(new TextEncoder().encode(key)))
-          : latin1Text(key)
-      ),
-    );
-    return { keys: [...keys], isFlood, count: rows.length, position: BigInt(this.#end) };
+    const { keys, isFlood } = changed;
+    const count = isFlood ? this.#end - position : changed.count;
+    return { keys, isFlood, count, position: BigInt(this.#end) };
+  }
+
+  /** @throws When triggers are missing or new, and with them perhaps changes. */
+  #checkSchema(): void {
+    const schema = this.#schema.get()!["schema_version"] as number;
+    if (schema === this.#seenSchema) return;
+    checkTriggers(this.#database);
+    const [missing] = missingTriggers(this.#database, this.#views());
+    if (missing !== undefined) {
+      throw new Error(
+        `the trigger ${missing} is missing or another one: start ` +
+          "`leased proxy init --follow --views <file> --run`",
+      );
+    }
+    if (!this.#isFollowed()) throw new Error("the triggers of a table are new");
+    this.#seenSchema = schema;
   }
 
   async confirm(position: bigint): Promise<void> {
@@ -120,6 +151,15 @@ export class SqliteChanges implements ChangeStream {
 
 function nothing(position: number): Changes {
   return { keys: [], isFlood: false, count: 0, position: BigInt(position) };
+}
+
+/** @param prefixes What the keys of views begin with. */
+function addKey(changed: ChangedKeys, key: ChangeRow["key"], prefixes: readonly string[]): void {
+  const name = typeof key === "string"
+    ? everyKeyOf(latin1Text(new TextEncoder().encode(key)))
+    : latin1Text(key);
+  const text = prefixIn(name) ?? name;
+  changed.add(name, prefixes.find((prefix) => text.startsWith(prefix)) ?? "");
 }
 
 /** @throws When a trigger is missing, and with it perhaps changes. */

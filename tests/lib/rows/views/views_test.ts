@@ -194,6 +194,7 @@ testDatabases("many changes of a table empty its views, and the rows stay", asyn
     database.folder === "" ? "TRUNCATE product" : "DELETE FROM product",
   );
   for (const key of ["name:p77", "name:Chess", "product:2"]) await untilReads([client], key, "");
+  assertEquals(await client.stat("follow_floods", "rows"), "0");
   assertEquals(await read(client, "row"), "x");
 });
 
@@ -339,6 +340,23 @@ testDatabases(
     await untilReads([client], "name:Go", "2");
   },
   ["PostgreSQL"],
+);
+
+testDatabases(
+  "a table without its triggers is noticed, until init makes them",
+  async (database) => {
+    await using shop = await Shop.open(database);
+    await using origin = await shop.start();
+    using client = await origin.connect();
+    await untilReads([client], "name:Chess", "2");
+    await shop.writer.write("DROP TRIGGER leased_view_updated_product");
+    await origin.line("trigger leased_view_updated_product is missing");
+    await shop.writer.write("UPDATE product SET name = 'Go' WHERE id = 2");
+    await shop.init();
+    await untilReads([client], "name:Chess", "");
+    await untilReads([client], "name:Go", "2");
+  },
+  ["SQLite"],
 );
 
 const REFUSED: readonly [mistake: string, from: string, to: string][] = [
