@@ -35,8 +35,6 @@ export type NodeFault =
   | "keepsRows"
   /** A write waits only for nodes whose request is at the origin. */
   | "deletesInMembersOnly"
-  /** A node keeps what it has read under an earlier membership. */
-  | "keepsEarlierReads"
   /** A write goes on when the deletion was sent to the nodes. */
   | "confirmsEarly"
   /** An origin grants more time than it has itself. */

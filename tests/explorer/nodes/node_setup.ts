@@ -1,6 +1,6 @@
 import { CacheList } from "../../../lib/rows/flows/cache_list.ts";
-import { Flows, type Read, type Right } from "../../../lib/rows/flows/flows.ts";
-import { type NodeFlow, NodeFlows, type NodeStep } from "../../../lib/rows/flows/node_flows.ts";
+import { Flows, type Right } from "../../../lib/rows/flows/flows.ts";
+import { NodeFlows } from "../../../lib/rows/flows/node_flows.ts";
 import type { Flow } from "../../../lib/rows/flows/steps.ts";
 import type { Deletion } from "../../../lib/rows/flows/node_list.ts";
 import { NodeService } from "../../../lib/rows/flows/node_service.ts";
@@ -18,14 +18,6 @@ export const MEMBER_MS = 200;
 export const DRIFT_MS = MEMBER_MS * DRIFT_SHARE;
 /** The share of the drift without which there is no margin at all. */
 const NO_MARGIN = -DRIFT_SHARE;
-
-/** Does not look whether the membership is another one by now. */
-class KeepsEarlierReads extends NodeFlows {
-  override *read(keys: readonly string[]): NodeFlow<readonly Read[]> {
-    const { value } = super.read(keys).next();
-    return (yield value as NodeStep) as readonly Read[];
-  }
-}
 
 /** Returns an origin that does not serve. */
 export function newOrigin(store: OriginStore, index: number, clock: () => number): Origin {
@@ -73,7 +65,7 @@ export function newNode(
     end: () => fault === "signsOffEarly" || real.end(),
   };
   real.nowMs = right.nowMs;
-  const flows = fault === "keepsEarlierReads" ? new KeepsEarlierReads(right) : new NodeFlows(right);
+  const flows = new NodeFlows(right);
   const node: Node = {
     name: `node ${index + 1}`,
     store,

@@ -52,8 +52,6 @@ export const NODES: readonly NodeScenario[] = [
   fault("a node comes back with its rows", "keepsRows", 9, { events: { lose: 2, join: 1 } }),
   fault("a write waits for members only whose question is there", "deletesInMembersOnly", 3),
   fault("a write waits until its deletion was sent", "confirmsEarly", 4),
-  fault("a node keeps what it has read as a member before", "keepsEarlierReads", 15,
-    { clients: [reader(0), WRITER], isCold: true, events: { lose: 2, join: 1 } }),
   fault("an origin grants more time than it has", "grantsTooMuch", 15,
     { clients: [LATER], events: { tick: 3, takeOver: 1 }, isTimed: true }),
   fault("the database does not know the nodes", "notesNothing", 7, { clients: [LATER], events: TAKEN }),

@@ -6,7 +6,14 @@ import type { ViewMapping } from "../../views/view_mapping.ts";
 import { type Commit, PgoutputReader } from "./pgoutput.ts";
 import type { Pool } from "./pool.ts";
 import { type LogReceiver, ReplicationConnection } from "./replication.ts";
-import { noteFollowed, prepareSlot, readRetained, type Slot, VISIBLE_PAUSE_MS } from "./slot.ts";
+import {
+  checkPublished,
+  noteFollowed,
+  prepareSlot,
+  readRetained,
+  type Slot,
+  VISIBLE_PAUSE_MS,
+} from "./slot.ts";
 
 /** Keys of whole transactions that wait; the connection is read no further until they are taken. */
 const WAITING_KEYS_MAX = CHANGED_KEYS_MAX / 2;
@@ -24,6 +31,7 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
   readonly #timeoutMs: number;
   readonly #slot: Slot;
   readonly #reader: PgoutputReader;
+  readonly #mapping: () => ViewMapping;
   #connection: ReplicationConnection | undefined;
   #reporter: ReturnType<typeof setInterval> | undefined;
   #haste: ReturnType<typeof setTimeout> | undefined;
@@ -54,6 +62,7 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     this.#url = url;
     this.#timeoutMs = timeoutMs;
     this.#slot = slot;
+    this.#mapping = mapping;
     this.#reader = new PgoutputReader(slot.rows, mapping);
     this.#received =
       this.#taken =
@@ -71,7 +80,10 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     evicts: boolean,
     mapping: () => ViewMapping,
   ): Promise<PostgresChanges> {
-    const slot = await pool.use((session) => prepareSlot(session, names, evicts), timeoutMs);
+    const slot = await pool.use(async (session) => {
+      await checkPublished(session, mapping());
+      return await prepareSlot(session, names, evicts);
+    }, timeoutMs);
     return new PostgresChanges(pool, url, timeoutMs, slot, mapping);
   }
 
@@ -198,7 +210,10 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     this.#connection!.report(this.#confirmed, true);
     try {
       this.retainedBytes = await this.#pool.use(
-        (session) => readRetained(session, this.#slot),
+        async (session) => {
+          await checkPublished(session, this.#mapping());
+          return await readRetained(session, this.#slot);
+        },
         this.#timeoutMs,
       );
     } catch (error) {

@@ -2,6 +2,7 @@ import { quotedNames, type TableNames } from "../table.ts";
 import { PUBLICATION } from "../schema.ts";
 import type { RowTable } from "./pgoutput.ts";
 import type { Session } from "./session.ts";
+import type { ViewMapping } from "../../views/view_mapping.ts";
 
 /** The slot of a database: names of slots are the server's, and the number of a database is its own. */
 const SLOT = "'leased_' || oid FROM pg_database WHERE datname = current_database()";
@@ -20,6 +21,9 @@ const SLOT_STATE =
   "SELECT database = current_database() AND plugin = 'pgoutput' AS is_own, wal_status, active_pid, " +
   "confirmed_flush_lsn - '0/0' AS confirmed, greatest(pg_current_wal_lsn() - restart_lsn, 0) AS retained, " +
   "to_jsonb(pg_replication_slots)->>'invalidation_reason' AS reason FROM pg_replication_slots WHERE slot_name = $1";
+const PUBLISHED =
+  "SELECT count(*)::int AS count FROM pg_publication_rel JOIN pg_publication ON pg_publication.oid = prpubid " +
+  "WHERE pubname = $1 AND prrelid = ANY ($2::oid[])";
 const NOTE = "SELECT place FROM leased_follow";
 const FORGET = "DELETE FROM leased_follow";
 const REMEMBER =
@@ -102,6 +106,17 @@ export async function endOfTransactions(session: Session): Promise<void> {
     if (row!["is_over"]) return;
     await new Promise((resolve) => setTimeout(resolve, VISIBLE_PAUSE_MS));
   }
+}
+
+/** @throws When the log has not the changes of a table of views any more: it was made anew, or taken out. */
+export async function checkPublished(session: Session, { tables }: ViewMapping): Promise<void> {
+  if (tables.length === 0) return;
+  const [row] = await session.query(PUBLISHED, [PUBLICATION, `{${tables.join(",")}}`]);
+  if (row!["count"] === tables.length) return;
+  throw new Error(
+    `a table of views was made anew, or is not in the publication ${PUBLICATION} any more: ` +
+      "start `leased proxy init --follow --views <file> --run`, and send this server SIGHUP",
+  );
 }
 
 /** Notes that everything was emptied after the slot was made. */

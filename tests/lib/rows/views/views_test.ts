@@ -397,3 +397,24 @@ testDatabases("views that cannot be right are refused at the start", async (data
     assertMatch(stderr, new RegExp(`views\\.jsonc:\\d+: .*(?:${mistake})`));
   }
 });
+
+testDatabases(
+  "a table that is made anew stops the log, until the views are read again",
+  async (database) => {
+    await using shop = await Shop.open(database);
+    await using origin = await shop.start();
+    using client = await origin.connect();
+    await untilReads([client], "name:Chess", "2");
+    await shop.writer.write(
+      "DROP TABLE product; CREATE TABLE product (id integer PRIMARY KEY, name text, category_id integer, code text); " +
+        "ALTER TABLE product REPLICA IDENTITY FULL; INSERT INTO product VALUES (5, 'Chess', 2, 'c')",
+    );
+    await origin.line("a table of views was made anew");
+    await shop.init();
+    origin.signal("SIGHUP");
+    await untilReads([client], "name:Chess", "5");
+    await shop.writer.write("UPDATE product SET id = 6");
+    await untilReads([client], "name:Chess", "6");
+  },
+  ["PostgreSQL"],
+);
