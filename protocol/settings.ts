@@ -51,8 +51,6 @@ export interface Settings {
   readonly verbosity: number;
   /** `-A` */
   readonly shutdownEnabled: boolean;
-  /** `--test-commands` */
-  readonly testCommandsEnabled: boolean;
   /** Null without `-Z`. */
   readonly tls: TlsSettings | null;
   readonly threads: number;

@@ -61,7 +61,7 @@ export const ROW_FAULTS: readonly Fault[] = [
   ]),
   ...faults("lib/rows/flows/node_flows.ts", "explorer/explorer", [
     ["a node counts its time from the answer", "this.#right.renew(sentMs + due.grantedMs);", "this.#right.renew(0 * sentMs + this.#right.nowMs() + due.grantedMs);", "node:"],
-    ["a node joins with its rows", "yield* step({ kind: \"dropRows\" });\n    const sentMs", "const sentMs", "node:"],
+    ["a node joins with its rows", "yield* step({ kind: \"dropRows\", prefixes: ALL });\n    const sentMs", "const sentMs", "node:"],
     ["a node keeps what it has read as a member before", "session !== \"\" && session === this.session", "session !== \"\"", "node:"],
     ["a node confirms what it has not deleted", 'if (keys.length > 0) yield* step({ kind: "deleteRows", keys });', "", "node:"],
   ]),
