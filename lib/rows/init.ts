@@ -8,13 +8,8 @@ import { reasonOf } from "../reason.ts";
 import { handleSignals } from "../signals.ts";
 import { databaseName } from "./databases/backend.ts";
 import { type DatabaseOptions, openBackend } from "./databases/open_backend.ts";
-import {
-  postgresFollowSchema,
-  postgresSchema,
-  sqliteFollowSchema,
-  sqliteSchema,
-} from "./databases/schema.ts";
-import { triggerSchemaOf } from "./databases/sqlite_triggers.ts";
+import { postgresFollowSchema, postgresSchema, sqliteSchema } from "./databases/schema.ts";
+import { followSchemaOf } from "./databases/sqlite_triggers.ts";
 import { toDatabaseOptions } from "./row_arguments.ts";
 import { Views } from "./views/view.ts";
 import { readViewsFile } from "./views/views_file.ts";
@@ -91,7 +86,7 @@ function schemaOf({ database, names, follows, views }: InitOptions): string {
   const schema = isFile ? sqliteSchema(names) : postgresSchema(names);
   if (!follows) return schema.trimEnd();
   const more = isFile
-    ? sqliteFollowSchema(names) + triggerSchemaOf(database.path, views)
+    ? followSchemaOf(database.path, names, views)
     : postgresFollowSchema(names, views);
   return (schema + more).trimEnd();
 }

@@ -71,27 +71,11 @@ CREATE INDEX IF NOT EXISTS leased_applied_at ON leased_applied (at);
 `;
 }
 
-/** Triggers that write the table of changes of an SQLite file. */
-export const CHANGE_TRIGGERS = ["leased_inserted", "leased_updated", "leased_deleted"] as const;
-
-/** Returns the statements after which an origin may follow the changes of an SQLite file. */
-export function sqliteFollowSchema(names: TableNames): string {
-  const { table, key } = quotedNames(names);
-  const [inserted, updated, deleted] = CHANGE_TRIGGERS;
-  // The origin's own writes are deleted by the origin before they are committed.
-  const foreign = "WHEN (SELECT own FROM leased_follow) = 0 BEGIN";
-  const note = (row: string): string =>
-    `INSERT INTO leased_changes (key) VALUES (CAST(${row}.${key} AS BLOB));`;
+/** Returns the statements that create the table of changes of an SQLite file, which triggers write. */
+export function sqliteFollowSchema(): string {
   return `CREATE TABLE IF NOT EXISTS leased_changes (id INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB);
 CREATE TABLE IF NOT EXISTS leased_follow (one INTEGER PRIMARY KEY CHECK (one = 1), own INTEGER NOT NULL, followed INTEGER NOT NULL);
 INSERT OR IGNORE INTO leased_follow VALUES (1, 0, 0);
-UPDATE leased_follow SET followed = 0 WHERE (SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND
-  name IN ('${inserted}', '${updated}', '${deleted}')) < ${CHANGE_TRIGGERS.length};
-CREATE TRIGGER IF NOT EXISTS ${inserted} AFTER INSERT ON ${table} ${foreign} ${note("NEW")} END;
-CREATE TRIGGER IF NOT EXISTS ${updated} AFTER UPDATE ON ${table} ${foreign} ${note("OLD")} ${
-    note("NEW")
-  } END;
-CREATE TRIGGER IF NOT EXISTS ${deleted} AFTER DELETE ON ${table} ${foreign} ${note("OLD")} END;
 `;
 }
 

@@ -15,9 +15,9 @@ import {
 } from "./backend.ts";
 import { type ChangeStream } from "./changes.ts";
 import { notesText, readNotes } from "./notes.ts";
-import { COLUMNS_ADVICE, sqliteFollowSchema, sqliteSchema } from "./schema.ts";
+import { COLUMNS_ADVICE, sqliteSchema } from "./schema.ts";
 import { END_OF_LOG, SqliteChanges } from "./sqlite_changes.ts";
-import { viewTriggerSchema } from "./sqlite_triggers.ts";
+import { followSchema } from "./sqlite_triggers.ts";
 import { SqliteViews } from "./sqlite_views.ts";
 import { DEFAULT_TABLE, quotedNames, type TableNames } from "./table.ts";
 import { reasonOf } from "../../reason.ts";
@@ -193,6 +193,7 @@ export class SqliteBackend implements Backend {
       const changes = new SqliteChanges(
         this.#database,
         (act) => this.#whenFree(act),
+        this.#names,
         () => this.#views,
       );
       this.#isFollowed = true;
@@ -208,10 +209,8 @@ export class SqliteBackend implements Backend {
   }
 
   async prepareChanges(views: Views): Promise<void> {
-    const schema = sqliteFollowSchema(this.#names);
+    const schema = followSchema(this.#database, this.#names, views);
     await this.#whenFree(() => this.#database.exec(`BEGIN IMMEDIATE; ${schema} COMMIT`));
-    const triggers = viewTriggerSchema(this.#database, views);
-    await this.#whenFree(() => this.#database.exec(`BEGIN IMMEDIATE; ${triggers} COMMIT`));
   }
 
   prepareViews(views: Views): Promise<PreparedViews> {

@@ -3,8 +3,8 @@ import { latin1Text } from "../../../store/base/bytes.ts";
 import { everyKeyOf, prefixIn } from "../key_range.ts";
 import type { Views } from "../views/view.ts";
 import { ChangedKeys, type Changes, type ChangeStream } from "./changes.ts";
-import { CHANGE_TRIGGERS } from "./schema.ts";
 import { missingTriggers } from "./sqlite_triggers.ts";
+import type { TableNames } from "./table.ts";
 
 /** How often the file is asked whether another connection has committed. */
 const POLL_MS = 20;
@@ -39,6 +39,7 @@ export class SqliteChanges implements ChangeStream {
   readonly #version: StatementSync;
   readonly #delete: StatementSync;
   readonly #schema: StatementSync;
+  readonly #names: TableNames;
   readonly #views: () => Views;
   #seenSchema = -1;
   #seenVersion = -1;
@@ -48,11 +49,17 @@ export class SqliteChanges implements ChangeStream {
   #isClosed = false;
 
   /** @throws When `init --follow` has not made the triggers. */
-  constructor(database: DatabaseSync, whenFree: WhenFree, views: () => Views) {
+  constructor(
+    database: DatabaseSync,
+    whenFree: WhenFree,
+    names: TableNames,
+    views: () => Views,
+  ) {
     this.#database = database;
     this.#whenFree = whenFree;
+    this.#names = names;
     this.#views = views;
-    checkTriggers(database);
+    this.#checkTriggers();
     this.#read = database.prepare(
       "SELECT id, key FROM leased_changes WHERE id > ? ORDER BY id LIMIT ?",
     );
@@ -118,16 +125,20 @@ export class SqliteChanges implements ChangeStream {
   #checkSchema(): void {
     const schema = this.#schema.get()!["schema_version"] as number;
     if (schema === this.#seenSchema) return;
-    checkTriggers(this.#database);
-    const [missing] = missingTriggers(this.#database, this.#views());
-    if (missing !== undefined) {
-      throw new Error(
-        `the trigger ${missing} is missing or another one: start ` +
-          "`leased proxy init --follow --views <file> --run`",
-      );
-    }
+    this.#checkTriggers();
     if (!this.#isFollowed()) throw new Error("the triggers of a table are new");
     this.#seenSchema = schema;
+  }
+
+  /** @throws When a trigger is missing, and with it perhaps changes. */
+  #checkTriggers(): void {
+    const views = this.#views();
+    const [missing] = missingTriggers(this.#database, this.#names, views);
+    if (missing === undefined) return;
+    const option = views.all.length > 0 ? " --views <file>" : "";
+    throw new Error(
+      `the trigger ${missing} is missing or another one: start \`leased proxy init --follow${option} --run\``,
+    );
   }
 
   async confirm(position: bigint): Promise<void> {
@@ -160,14 +171,4 @@ function addKey(changed: ChangedKeys, key: ChangeRow["key"], prefixes: readonly 
     : latin1Text(key);
   const text = prefixIn(name) ?? name;
   changed.add(name, prefixes.find((prefix) => text.startsWith(prefix)) ?? "");
-}
-
-/** @throws When a trigger is missing, and with it perhaps changes. */
-function checkTriggers(database: DatabaseSync): void {
-  const names = CHANGE_TRIGGERS.map((name) => `'${name}'`).join(", ");
-  const row = database.prepare(
-    `SELECT count(*) AS count FROM sqlite_schema WHERE type = 'trigger' AND name IN (${names})`,
-  ).get();
-  if (row!["count"] === CHANGE_TRIGGERS.length) return;
-  throw new Error("the triggers of --follow are missing: start `leased proxy init --follow --run`");
 }

@@ -3,35 +3,67 @@ import type { KeyTemplate } from "../views/key_template.ts";
 import { textOf } from "../views/parameter_type.ts";
 import type { Views } from "../views/view.ts";
 import { ViewMapping } from "../views/view_mapping.ts";
-import { quoted } from "./table.ts";
+import { sqliteFollowSchema, sqliteSchema } from "./schema.ts";
+import { otherRowOf, uniqueKeysOf } from "./sqlite_unique_keys.ts";
+import { quoted, quotedNames, type TableNames } from "./table.ts";
 
-/** What the names of triggers for views begin with. */
-const TRIGGER = "leased_view_";
+/** What the names of all triggers begin with. */
+const TRIGGER = "leased_change_";
+const NOTE = "INSERT INTO leased_changes (key)";
 
-/** Returns the statements that make the triggers of all tables that views name, and remove others. */
-export function viewTriggerSchema(database: DatabaseSync, views: Views): string {
-  const made = triggersOf(database, views);
-  const drops = triggersIn(database).keys();
-  return [...drops].map((name) => `DROP TRIGGER ${quoted(name)};\n`).join("") +
-    [...made.values()].map((sql) => `${sql};\n`).join("") +
-    (missingTriggers(database, views).length > 0 ? "UPDATE leased_follow SET followed = 0;\n" : "");
+/** A table whose changes are noted. */
+interface NotedTable {
+  readonly table: string;
+  /** The condition of its triggers, with WHEN; "": none. */
+  readonly when: string;
+  /** Each returns the expression of a key that a row concerns: bytes; or text, for all keys that begin with it. */
+  readonly keys: readonly ((row: string) => string)[];
+  /** Expressions of texts that all its keys begin with. */
+  readonly prefixes: readonly string[];
 }
 
-/** `viewTriggerSchema` of a file; "" without views. */
-export function triggerSchemaOf(path: string, views: Views): string {
-  if (views.all.length === 0) return "";
-  const database = new DatabaseSync(path, { readOnly: true });
+/** Returns the statements after which an origin may follow the changes of an SQLite file. */
+export function followSchema(database: DatabaseSync, names: TableNames, views: Views): string {
+  const made = triggersOf(database, names, views);
+  const found = triggersIn(database);
+  const drops = [...found].filter(([name, sql]) => made.get(name) !== sql);
+  const creates = [...made].filter(([name, sql]) => found.get(name) !== sql);
+  return sqliteFollowSchema() +
+    drops.map(([name]) => `DROP TRIGGER ${quoted(name)};\n`).join("") +
+    creates.map(([, sql]) => `${sql};\n`).join("") +
+    (creates.length > 0 ? "UPDATE leased_follow SET followed = 0;\n" : "");
+}
+
+/** `followSchema` of a file that may lack the table of rows, or be missing. */
+export function followSchemaOf(path: string, names: TableNames, views: Views): string {
+  const database = exists(path)
+    ? new DatabaseSync(path, { readOnly: true })
+    : new DatabaseSync(":memory:");
   try {
-    return viewTriggerSchema(database, views);
+    return followSchema(database, names, views);
   } finally {
     database.close();
   }
 }
 
+function exists(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
 /** Returns the names of triggers that are missing or differ. */
-export function missingTriggers(database: DatabaseSync, views: Views): string[] {
+export function missingTriggers(
+  database: DatabaseSync,
+  names: TableNames,
+  views: Views,
+): string[] {
   const found = triggersIn(database);
-  return [...triggersOf(database, views)]
+  return [...triggersOf(database, names, views)]
     .filter(([name, sql]) => found.get(name) !== sql)
     .map(([name]) => name);
 }
@@ -44,60 +76,76 @@ function triggersIn(database: DatabaseSync): Map<string, string> {
 }
 
 /** Returns the statements by the triggers' names. */
-function triggersOf(database: DatabaseSync, views: Views): Map<string, string> {
+function triggersOf(
+  database: DatabaseSync,
+  names: TableNames,
+  views: Views,
+): Map<string, string> {
   const mapping = new ViewMapping(views);
-  const triggers = new Map<string, string>();
-  for (const table of mapping.tables) {
-    const templates = mapping.templatesOf(table);
-    const notes = (row: string): string =>
-      templates.map((template) => `${NOTE} VALUES (${keyIn(template, row)});`).join(" ");
-    const add = (kind: string, event: string, body: string): void => {
-      const name = `${TRIGGER}${kind}_${table}`;
-      triggers.set(
-        name,
-        `CREATE TRIGGER ${quoted(name)} ${event} ON ${quoted(table)} BEGIN ${body} END`,
-      );
-    };
-    const replaced = replacedRows(database, table, templates);
-    if (replaced !== "") {
-      add("replacing", "BEFORE INSERT", replaced);
-      add("moving", "BEFORE UPDATE", replaced);
-    }
-    add("inserted", "AFTER INSERT", notes("NEW"));
-    add("updated", "AFTER UPDATE", `${notes("OLD")} ${notes("NEW")}`);
-    add("deleted", "AFTER DELETE", notes("OLD"));
-  }
-  return triggers;
+  return new Map([
+    ...triggersOfRows(database, names),
+    ...mapping.tables.flatMap((table) => {
+      const templates = mapping.templatesOf(table);
+      return triggersFor(database, {
+        table,
+        when: "",
+        keys: templates.map((template) => (row) => keyIn(template, row)),
+        prefixes: templates.map(({ prefix }) => quote(prefix)),
+      });
+    }),
+  ]);
 }
 
-const NOTE = "INSERT INTO leased_changes (key)";
+/** The table of rows: the origin's own writes are deleted by the origin before they are committed. */
+function triggersOfRows(database: DatabaseSync, names: TableNames): [string, string][] {
+  const { key } = quotedNames(names);
+  const noted: NotedTable = {
+    table: names.table,
+    when: "WHEN (SELECT own FROM leased_follow) = 0",
+    keys: [(row) => `CAST(${row}.${key} AS BLOB)`],
+    prefixes: ["''"],
+  };
+  const isMade = database.prepare("SELECT count(*) AS count FROM pragma_table_info(?)")
+    .get(names.table)!["count"] !== 0;
+  if (isMade) return triggersFor(database, noted);
+  const planned = new DatabaseSync(":memory:");
+  try {
+    planned.exec(sqliteSchema(names));
+    return triggersFor(planned, noted);
+  } finally {
+    planned.close();
+  }
+}
 
-/** Rows that REPLACE removes have no trigger of their own: those with the same primary or unique key. */
+function triggersFor(database: DatabaseSync, noted: NotedTable): [string, string][] {
+  const trigger = (kind: string, event: string, notes: readonly string[]): [string, string] => {
+    const name = `${TRIGGER}${kind}_${noted.table}`;
+    const head = ["CREATE TRIGGER", quoted(name), event, "ON", quoted(noted.table), noted.when];
+    return [name, [...head, "BEGIN", ...notes, "END"].filter(Boolean).join(" ")];
+  };
+  const changed = (row: string): string[] =>
+    noted.keys.map((keyOf) => `${NOTE} VALUES (${keyOf(row)});`);
+  return [
+    trigger("replacing", "BEFORE INSERT", replacedRows(database, noted, false)),
+    trigger("moving", "BEFORE UPDATE", replacedRows(database, noted, true)),
+    trigger("inserted", "AFTER INSERT", changed("NEW")),
+    trigger("updated", "AFTER UPDATE", [...changed("OLD"), ...changed("NEW")]),
+    trigger("deleted", "AFTER DELETE", changed("OLD")),
+  ].filter(([, sql]) => !sql.endsWith("BEGIN END"));
+}
+
+/** Returns the notes of rows that REPLACE would remove: SQLite fires no trigger for them. */
 function replacedRows(
   database: DatabaseSync,
-  table: string,
-  templates: readonly KeyTemplate[],
-): string {
-  const primary = database.prepare(
-    "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk",
-  ).all(table).map(({ name }) => name as string);
-  const unique = database.prepare(
-    "SELECT (SELECT json_group_array(column.name) FROM pragma_index_info(list.name) AS column) AS names " +
-      'FROM pragma_index_list(?) AS list WHERE list."unique" = 1 ORDER BY list.name',
-  ).all(table).map(({ names }) => JSON.parse(names as string) as (string | null)[]);
-  const keys = new Map([primary, ...unique].map((names) => [names.join("\n"), names]));
-  return [...keys.values()].filter((names) => names.length > 0).flatMap((names) =>
-    templates.map((template) => {
-      // A key over expressions: nothing is known of the row.
-      if (names.includes(null)) return `${NOTE} VALUES (${quote(template.texts[0]!)});`;
-      const same = names.map((name) => `gone.${quoted(name!)} = NEW.${quoted(name!)}`).join(
-        " AND ",
-      );
-      return `${NOTE} SELECT ${keyIn(template, "gone")} FROM ${
-        quoted(table)
-      } AS gone WHERE ${same};`;
-    })
-  ).join(" ");
+  { table, keys, prefixes }: NotedTable,
+  isUpdate: boolean,
+): string[] {
+  return uniqueKeysOf(database, table).flatMap((unique) => {
+    // A key over expressions: nothing is known of the row.
+    if (unique.columns === null) return prefixes.map((prefix) => `${NOTE} VALUES (${prefix});`);
+    const from = `FROM ${quoted(table)} AS gone WHERE ${otherRowOf(unique, "gone", isUpdate)};`;
+    return keys.map((keyOf) => `${NOTE} SELECT ${keyOf("gone")} ${from}`);
+  });
 }
 
 /** Returns the expression of a key: bytes; or text, for all keys that begin with it. */

@@ -153,7 +153,7 @@ function inspectViews(
 ): { inspected: Prepared[]; mistakes: ViewMistake[] } {
   const mistakes: ViewMistake[] = [];
   const inspected = views.all.map((view) => inspect(database, view, names, mistakes));
-  if (mistakes.length === 0 && missingTriggers(database, views).length > 0) {
+  if (mistakes.length === 0 && missingTriggers(database, names, views).length > 0) {
     const text = "the triggers of its tables are missing or old: " +
       "start `leased proxy init --follow --views <file> --run`, and this server again";
     mistakes.push({ line: views.all[0]!.line, text });

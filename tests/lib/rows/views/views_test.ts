@@ -349,8 +349,8 @@ testDatabases(
     await using origin = await shop.start();
     using client = await origin.connect();
     await untilReads([client], "name:Chess", "2");
-    await shop.writer.write("DROP TRIGGER leased_view_updated_product");
-    await origin.line("trigger leased_view_updated_product is missing");
+    await shop.writer.write("DROP TRIGGER leased_change_updated_product");
+    await origin.line("trigger leased_change_updated_product is missing");
     await shop.writer.write("UPDATE product SET name = 'Go' WHERE id = 2");
     await shop.init();
     await untilReads([client], "name:Chess", "");
