@@ -370,22 +370,33 @@ class DatabaseThread {
   }
 
   async #reloadViews(): Promise<void> {
-    const { views } = this.#runner;
+    let prefixes: readonly string[];
     try {
       const next = viewsOf(this.#options)!;
-      const prefixes = await views.replace(next, await this.#backend.prepareViews(next));
+      prefixes = await this.#runner.views.replace(next, await this.#backend.prepareViews(next));
       const message = `SIGHUP: ${next.all.length} views are served, ${next.path}`;
       report({ level: "info", event: "views", message, fields: { views: next.all.length } });
-      await this.#expelPrefixes(prefixes);
-      // A change that the log had under the views before may not have been visible to reads since.
-      const follower = this.#follower!;
-      const end = await this.#backend.endOfLog();
-      while (!await follower.wait(end, TICK_MS) && !this.#isStopping) await pause(TICK_MS);
-      await this.#expelPrefixes(prefixes);
     } catch (error) {
       const reason = reasonOf(error);
       const message = `SIGHUP: the views stay as they are: ${reason}`;
-      report({ level: "error", event: "views_refused", message, fields: { reason } });
+      return report({ level: "error", event: "views_refused", message, fields: { reason } });
+    }
+    await this.#expelPrefixes(prefixes);
+    // A change that the log had under the views before may not have been visible to reads since.
+    await this.#untilApplied();
+    await this.#expelPrefixes(prefixes);
+  }
+
+  /** Waits until all changes are applied that the log has now, however long the database is away. */
+  async #untilApplied(): Promise<void> {
+    for (let end: bigint | null = null; !this.#isStopping;) {
+      try {
+        end ??= await this.#backend.endOfLog();
+        if (await this.#follower!.wait(end, TICK_MS)) return;
+      } catch {
+        // The follower reports why the database does not answer.
+      }
+      await pause(TICK_MS);
     }
   }
 

@@ -24,7 +24,7 @@ export class RowKeeping {
     const found = snapshot?.rows ?? null;
     this.#snapshot = snapshot;
     this.#prefixes = rows?.prefixes ?? [];
-    // What values of views depend on, their file may have changed at the next start.
+    // The next start may have another file of views, and with it other values for the same keys.
     const isKept = rows !== null && !("origins" in rows) && rows.viewsPath === "";
     this.#options = isKept ? savedRowsOptions(rows) : null;
     this.savesRows = snapshot !== null && this.#options !== null;
