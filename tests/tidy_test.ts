@@ -66,10 +66,10 @@ const ROOMS: readonly Room[] = [
   ["lib/admin/dashboard/",       "recorder routes series"],
   ["lib/rows/key_range.ts",      ""],
   ["lib/rows/views/",            "key_template parameter_type view view_mapping views_file"],
-  ["lib/rows/databases/backend.ts lib/rows/databases/changes.ts lib/rows/databases/notes.ts lib/rows/databases/schema.ts lib/rows/databases/table.ts", ""],
+  ["lib/rows/databases/backend.ts lib/rows/databases/changes.ts lib/rows/databases/notes.ts lib/rows/databases/publication.ts lib/rows/databases/schema.ts lib/rows/databases/table.ts", ""],
   // Its door is lib/rows/databases/open_backend.ts, which imports it when it is needed.
   ["lib/rows/databases/postgres/", ""],
-  ["lib/rows/databases/",        "backend changes open_backend schema sqlite_triggers table"],
+  ["lib/rows/databases/",        "backend changes open_backend publication schema sqlite_triggers table"],
   ["lib/rows/flows/",            "cache_list expulsion flows log_flow marks node_flows node_list node_service steps takeover token_states"],
   ["lib/rows/caches/",           "cache_client caches_file list_keeper"],
   ["lib/rows/follow/",           "follow_command follow_stats follower"],

@@ -1,50 +1,9 @@
-import type { Views } from "../views/view.ts";
-import { ViewMapping } from "../views/view_mapping.ts";
 import { quotedNames, type TableNames } from "./table.ts";
 
 /** What to do about a table that an application has. */
 export const COLUMNS_ADVICE =
   "rows need columns for key, value, version and flags: name them with --key-column, --value-column, " +
   "--version-column and --flags-column, or choose another --table; `leased proxy init` prints the SQL";
-
-/** The publication of the table of rows, for `--follow`. */
-export const PUBLICATION = "leased";
-/** The first version whose publications can have single columns. */
-const COLUMN_LISTS_FROM = 150_000;
-
-/** Returns the statements after which an origin may follow the log, for the owner of the table. */
-export function postgresFollowSchema(names: TableNames, views: Views): string {
-  const { table, key } = quotedNames(names);
-  const options = "WITH (publish_via_partition_root = true)";
-  return `CREATE TABLE IF NOT EXISTS leased_follow (one integer PRIMARY KEY CHECK (one = 1), place text NOT NULL);
-DO $leased$ BEGIN
-  IF EXISTS (SELECT FROM pg_publication WHERE pubname = '${PUBLICATION}') THEN
-    NULL;
-  ELSIF current_setting('server_version_num')::int >= ${COLUMN_LISTS_FROM} THEN
-    EXECUTE $sql$CREATE PUBLICATION ${PUBLICATION} FOR TABLE ${table} (${key}) ${options}$sql$;
-  ELSE
-    EXECUTE $sql$CREATE PUBLICATION ${PUBLICATION} FOR TABLE ${table} ${options}$sql$;
-  END IF;
-END $leased$;
-${new ViewMapping(views).tables.map(publishTable).join("")}`;
-}
-
-/** @param table As the file of views names it. */
-function publishTable(table: string): string {
-  const name = table.replaceAll("'", "''");
-  return `DO $leased$ BEGIN
-  IF NOT EXISTS (SELECT FROM pg_class LEFT JOIN pg_index ON indrelid = pg_class.oid
-      AND CASE relreplident WHEN 'd' THEN indisprimary WHEN 'i' THEN indisreplident ELSE false END
-      WHERE pg_class.oid = '${name}'::regclass AND (relreplident = 'f' OR indrelid IS NOT NULL)) THEN
-    RAISE EXCEPTION 'table % has no key for the log, without which writes to it would fail: add a primary key, or REPLICA IDENTITY FULL', '${name}';
-  END IF;
-  IF NOT EXISTS (SELECT FROM pg_publication_rel JOIN pg_publication ON pg_publication.oid = prpubid
-      WHERE pubname = '${PUBLICATION}' AND prrelid = '${name}'::regclass) THEN
-    EXECUTE format('ALTER PUBLICATION ${PUBLICATION} ADD TABLE %s', '${name}'::regclass);
-  END IF;
-END $leased$;
-`;
-}
 
 /** Returns the statements that create the missing tables in an SQLite file. */
 export function sqliteSchema(names: TableNames): string {

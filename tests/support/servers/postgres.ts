@@ -140,7 +140,7 @@ export class PostgresServer {
     // A killed process loses nothing without fsync, a computer would.
     const fsync = this.#isDurable ? "on" : "off";
     const options =
-      `-p ${this.port} -k ${this.#folder} -c listen_addresses=127.0.0.1 -c wal_level=logical -c fsync=${fsync}`;
+      `-p ${this.port} -k ${this.#folder} -c listen_addresses=127.0.0.1 -c wal_level=logical -c max_replication_slots=100 -c max_wal_senders=100 -c fsync=${fsync}`;
     const log = `${this.#folder}/log`;
     await runProgram("pg_ctl", [
       command,

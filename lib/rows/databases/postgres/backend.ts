@@ -14,7 +14,7 @@ import {
   type WriteResult,
 } from "../backend.ts";
 import type { ChangeStream } from "../changes.ts";
-import { postgresFollowSchema } from "../schema.ts";
+import { postgresFollowSchema } from "../publication.ts";
 import { PostgresChanges } from "./change_stream.ts";
 import { notesText, readNotes } from "../notes.ts";
 import { quotedNames, type TableNames } from "../table.ts";

@@ -1,10 +1,10 @@
 import { reasonOf } from "../../../reason.ts";
 import { CHANGED_KEYS_MAX, ChangedKeys, type Changes, type ChangeStream } from "../changes.ts";
-import { PUBLICATION } from "../schema.ts";
 import type { TableNames } from "../table.ts";
 import type { ViewMapping } from "../../views/view_mapping.ts";
 import { type Commit, PgoutputReader } from "./pgoutput.ts";
 import type { Pool } from "./pool.ts";
+import { PUBLICATION } from "../publication.ts";
 import { type LogReceiver, ReplicationConnection } from "./replication.ts";
 import {
   checkPublished,
@@ -211,7 +211,7 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     try {
       this.retainedBytes = await this.#pool.use(
         async (session) => {
-          await checkPublished(session, this.#mapping());
+          await checkPublished(session, this.#mapping(), this.#slot);
           return await readRetained(session, this.#slot);
         },
         this.#timeoutMs,

@@ -1,5 +1,13 @@
 import { quotedNames, type TableNames } from "../table.ts";
-import { PUBLICATION } from "../schema.ts";
+import {
+  CHILDREN,
+  hasOld,
+  IDENTITY_COLUMNS,
+  identityOf,
+  PUBLICATION,
+  PUBLICATION_STATE,
+  PUBLISHED_COUNT,
+} from "../publication.ts";
 import type { RowTable } from "./pgoutput.ts";
 import type { Session } from "./session.ts";
 import type { ViewMapping } from "../../views/view_mapping.ts";
@@ -8,22 +16,15 @@ import type { ViewMapping } from "../../views/view_mapping.ts";
 const SLOT = "'leased_' || oid FROM pg_database WHERE datname = current_database()";
 const SERVER = "SELECT current_setting('wal_level') AS level, system_identifier::text AS system, " +
   `left(pg_walfile_name(pg_current_wal_lsn()), 8) AS timeline, (SELECT ${SLOT}) AS slot FROM pg_control_system()`;
-/** `is_whole`: an update or a deletion logs the key of the old row. */
-const TABLE =
-  "SELECT pg_class.oid::text AS oid, EXISTS (SELECT FROM pg_publication WHERE pubname = $2 AND pubinsert AND pubupdate AND pubdelete AND pubtruncate) " +
-  "AND EXISTS (SELECT FROM pg_publication_tables JOIN pg_class ON relname = tablename " +
-  "WHERE pubname = $2 AND pg_class.oid = to_regclass($1)) AS is_published, " +
-  "relreplident = 'f' OR EXISTS (SELECT FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey) " +
-  "WHERE indrelid = pg_class.oid AND attname = $3 AND " +
-  "CASE relreplident WHEN 'd' THEN indisprimary WHEN 'i' THEN indisreplident ELSE false END) AS is_whole " +
-  "FROM pg_class WHERE oid = to_regclass($1)";
+const TABLE = "SELECT pg_class.oid::text AS oid, " +
+  "EXISTS (SELECT FROM pg_publication WHERE pubname = $2 AND pubinsert AND pubupdate AND pubdelete AND pubtruncate) " +
+  "AND EXISTS (SELECT FROM pg_publication_tables JOIN pg_class ON relname = tablename WHERE pubname = $2 AND " +
+  "pg_class.oid = to_regclass($1) AND to_jsonb(pg_publication_tables)->>'rowfilter' IS NULL) AS is_published, " +
+  `${IDENTITY_COLUMNS} AS identity FROM pg_class WHERE oid = to_regclass($1)`;
 const SLOT_STATE =
   "SELECT database = current_database() AND plugin = 'pgoutput' AS is_own, wal_status, active_pid, " +
   "confirmed_flush_lsn - '0/0' AS confirmed, greatest(pg_current_wal_lsn() - restart_lsn, 0) AS retained, " +
   "to_jsonb(pg_replication_slots)->>'invalidation_reason' AS reason FROM pg_replication_slots WHERE slot_name = $1";
-const PUBLISHED =
-  "SELECT count(*)::int AS count FROM pg_publication_rel JOIN pg_publication ON pg_publication.oid = prpubid " +
-  "WHERE pubname = $1 AND prrelid = ANY ($2::oid[])";
 const NOTE = "SELECT place FROM leased_follow";
 const FORGET = "DELETE FROM leased_follow";
 const REMEMBER =
@@ -35,12 +36,34 @@ export const VISIBLE_PAUSE_MS = 2;
 /** The slot that keeps the log for the origin. */
 export interface Slot {
   readonly name: string;
-  /** The server and its timeline, and the slot. */
+  /** The state of the publication. */
+  readonly published: string;
+  /** The server, its timeline, the slot and the state of the publication. */
   readonly place: string;
   /** Why changes may be missing; null: none is. */
   readonly gap: string | null;
   readonly confirmed: bigint;
   readonly rows: RowTable;
+}
+
+/**
+ * Notes that changes are missing, when the log has not all of them.
+ *
+ * @throws What is to be done.
+ */
+export async function checkPublished(
+  session: Session,
+  mapping: ViewMapping,
+  slot: Slot | null = null,
+): Promise<void> {
+  const missing = await findUnpublished(session, mapping);
+  if (missing !== null) {
+    await session.query(FORGET);
+    throw new Error(missing);
+  }
+  if (slot !== null && slot.published !== await publicationState(session)) {
+    throw new Error(`the publication ${PUBLICATION} was changed`);
+  }
 }
 
 /**
@@ -65,7 +88,8 @@ export async function prepareSlot(
   }
   const rows = await checkTable(session, names);
   const name = slot as string;
-  const place = `${system} ${timeline} ${name}`;
+  const published = await publicationState(session);
+  const place = `${system} ${timeline} ${name} ${published}`;
   const [note] = await session.query(NOTE);
   const [state] = await session.query(SLOT_STATE, [name]);
   if (state !== undefined && !state["is_own"]) {
@@ -83,12 +107,12 @@ export async function prepareSlot(
     );
     // A commit before the slot's start may not be visible yet: a read would fill the old value for good.
     await endOfTransactions(session);
-    return { name, place, gap, confirmed: BigInt(made!["confirmed"] as string), rows };
+    return { name, published, place, gap, confirmed: BigInt(made!["confirmed"] as string), rows };
   }
   if (evicts && state!["active_pid"] !== null) {
     await session.query("SELECT pg_terminate_backend($1)", [Number(state!["active_pid"])]);
   }
-  return { name, place, gap, confirmed: BigInt(state!["confirmed"] as string), rows };
+  return { name, published, place, gap, confirmed: BigInt(state!["confirmed"] as string), rows };
 }
 
 /**
@@ -106,17 +130,6 @@ export async function endOfTransactions(session: Session): Promise<void> {
     if (row!["is_over"]) return;
     await new Promise((resolve) => setTimeout(resolve, VISIBLE_PAUSE_MS));
   }
-}
-
-/** @throws When the log has not the changes of a table of views any more: it was made anew, or taken out. */
-export async function checkPublished(session: Session, { tables }: ViewMapping): Promise<void> {
-  if (tables.length === 0) return;
-  const [row] = await session.query(PUBLISHED, [PUBLICATION, `{${tables.join(",")}}`]);
-  if (row!["count"] === tables.length) return;
-  throw new Error(
-    `a table of views was made anew, or is not in the publication ${PUBLICATION} any more: ` +
-      "start `leased proxy init --follow --views <file> --run`, and send this server SIGHUP",
-  );
 }
 
 /** Notes that everything was emptied after the slot was made. */
@@ -150,24 +163,53 @@ function gapOf(
     const reason = (state["reason"] as string | null) ?? "max_slot_wal_keep_size";
     return `the replication slot ${name} is lost: ${reason}`;
   }
-  if (note === undefined) return "the log was not followed before";
-  if (note !== place) return `the server or its timeline has changed: ${note} is now ${place}`;
+  if (note === undefined) return "the log was not followed before, or had not all changes";
+  if (note !== place) {
+    return `the server, its timeline or the publication has changed: ${note} is now ${place}`;
+  }
   return null;
 }
 
 /** @throws When the log would not have the keys of the table's changes. */
 async function checkTable(session: Session, names: TableNames): Promise<RowTable> {
   const { table } = quotedNames(names);
-  const [found] = await session.query(TABLE, [table, PUBLICATION, names.key]);
+  const [found] = await session.query(TABLE, [table, PUBLICATION]);
   if (!found?.["is_published"]) {
     throw new Error(
-      `table ${names.table} is not in the publication ${PUBLICATION} with all kinds of changes: ` +
+      `table ${names.table} is not in the publication ${PUBLICATION} with all its changes: ` +
         "let its owner start `leased proxy init --follow --run`",
     );
   }
-  if (found["is_whole"]) return { oid: found["oid"] as string, keyName: names.key };
+  if (hasOld(identityOf(found), names.key)) {
+    return { oid: found["oid"] as string, keyName: names.key };
+  }
   throw new Error(
     `table ${names.table} does not log the old ${names.key} of a changed row: ` +
       `ALTER TABLE ${table} REPLICA IDENTITY USING INDEX … of ${names.key}, or FULL`,
   );
+}
+
+async function publicationState(session: Session): Promise<string> {
+  const [row] = await session.query(PUBLICATION_STATE);
+  return (row?.["state"] as string | undefined) ?? "none";
+}
+
+/** Returns why the log has not all changes of the tables of views; null: it has. */
+async function findUnpublished(
+  session: Session,
+  { tables }: ViewMapping,
+): Promise<string | null> {
+  if (tables.length === 0) return null;
+  const oids = `{${tables.join(",")}}`;
+  const [row] = await session.query(PUBLISHED_COUNT, [oids]);
+  if (row!["count"] !== tables.length) {
+    return `a table of views was made anew, or the publication ${PUBLICATION} has not all its changes any more: ` +
+      "start `leased proxy init --follow --views <file> --run`, and send this server SIGHUP";
+  }
+  const [child] = await session.query(CHILDREN, [oids]);
+  return child === undefined
+    ? null
+    : `table ${
+      child["name"]
+    } inherits from a table of views: the changes of a view must name it, too`;
 }

@@ -2,8 +2,16 @@ import { reasonOf } from "../../../reason.ts";
 import { haveSameTexts, type ParameterType } from "../../views/parameter_type.ts";
 import { type View, type ViewMistake, withParameters } from "../../views/view.ts";
 import type { InspectedView } from "../backend.ts";
-import { PUBLICATION } from "../schema.ts";
 import { quotedNames, type TableNames } from "../table.ts";
+import {
+  CHILDREN,
+  hasOld,
+  type Identity,
+  IDENTITY_COLUMNS,
+  identityOf,
+  IS_PUBLISHED,
+  PUBLICATION,
+} from "../publication.ts";
 import { isRefusal, type Session } from "./session.ts";
 
 const NAME = "leased_view";
@@ -18,15 +26,9 @@ const TYPES: ReadonlyMap<string, ParameterType> = new Map([
 ]);
 const TYPE_NAMES =
   "SELECT format_type(each::oid, NULL) AS name FROM unnest(string_to_array($1, ',')) AS each";
-/** `identity`: the columns that the log has of an old row; `*`: all; null: none, and then updates of the table fail. */
-const TABLE =
-  "SELECT oid::text AS oid, oid = to_regclass($2) AS is_rows, relkind = 'r' AND NOT relispartition AS is_table, relpersistence = 'p' AS is_logged, " +
-  "CASE relreplident WHEN 'f' THEN '[\"*\"]' ELSE (SELECT json_agg(attname)::text FROM pg_index JOIN pg_attribute " +
-  "ON attrelid = indrelid AND attnum = ANY (indkey) WHERE indrelid = pg_class.oid AND " +
-  "CASE relreplident WHEN 'd' THEN indisprimary WHEN 'i' THEN indisreplident ELSE false END) END AS identity, " +
-  "EXISTS (SELECT FROM pg_publication_rel JOIN pg_publication ON pg_publication.oid = prpubid " +
-  "WHERE pubname = $3 AND prrelid = pg_class.oid) AS is_published " +
-  "FROM pg_class WHERE oid = to_regclass($1)";
+const TABLE = "SELECT oid::text AS oid, oid = to_regclass($2) AS is_rows, " +
+  "relkind = 'r' AND NOT relispartition AS is_table, relpersistence = 'p' AS is_logged, " +
+  `${IDENTITY_COLUMNS} AS identity, ${IS_PUBLISHED} AS is_published FROM pg_class WHERE oid = to_regclass($1)`;
 const COLUMNS = "SELECT attname AS name, format_type(atttypid, NULL) AS type, " +
   "collisdeterministic IS FALSE AS is_loose FROM pg_attribute LEFT JOIN pg_collation ON pg_collation.oid = attcollation " +
   "WHERE attrelid = $1::oid AND attnum > 0 AND NOT attisdropped";
@@ -35,7 +37,7 @@ const OID = "SELECT to_regclass($1)::oid::text AS oid";
 /** A table that a view's file names. */
 interface Table {
   readonly oid: string;
-  readonly identity: readonly string[] | null;
+  readonly identity: Identity;
   readonly isPublished: boolean;
   readonly columns: ReadonlyMap<string, { readonly type: string; readonly isLoose: boolean }>;
 }
@@ -80,12 +82,14 @@ export async function inspectView(
     oids.set(table, found.oid);
     named.add(found.oid);
     if (!found.isPublished) {
-      complain(`table ${table} is not in the publication ${PUBLICATION}: ${INIT_ADVICE}`);
+      complain(
+        `table ${table} is not in the publication ${PUBLICATION} with all its changes: ${INIT_ADVICE}`,
+      );
     }
     if (found.identity === null) {
       complain(
         `table ${table} has no key for the log, without which writes to it fail: ` +
-          `add a primary key, or ALTER TABLE ${table} REPLICA IDENTITY FULL`,
+          `add a primary key that is not deferrable, or ALTER TABLE ${table} REPLICA IDENTITY FULL`,
       );
     }
     for (const template of keys) {
@@ -99,6 +103,13 @@ export async function inspectView(
   if (plan.locks) complain("its query locks rows");
   for (const { table, oid } of plan.tables) {
     if (!named.has(oid)) complain(`its query reads table ${table}, which changes must name`);
+  }
+  const read = new Set(plan.tables.map(({ oid }) => oid));
+  for (const { name, oid } of await session.query(CHILDREN, [`{${[...named].join(",")}}`])) {
+    // Those that the query reads are named above.
+    if (!read.has(oid as string)) {
+      complain(`table ${name} inherits from one that changes name: name it, too`);
+    }
   }
   return {
     view,
@@ -154,7 +165,7 @@ async function findTable(
 ): Promise<Table | null> {
   let row;
   try {
-    [row] = await session.query(TABLE, [table, quotedNames(names).table, PUBLICATION]);
+    [row] = await session.query(TABLE, [table, quotedNames(names).table]);
   } catch (error) {
     if (!isRefusal(error)) throw error;
     complain(`table ${table}: ${reasonOf(error)}`);
@@ -176,7 +187,7 @@ async function findTable(
   const columns = await session.query(COLUMNS, [oid]);
   return {
     oid,
-    identity: JSON.parse((row["identity"] as string | null) ?? "null") as string[] | null,
+    identity: identityOf(row),
     isPublished: row["is_published"] === true,
     columns: new Map(columns.map(({ name, type, is_loose }) => [
       name as string,
@@ -203,7 +214,7 @@ function checkColumn(
       `column ${name} of ${table} has a nondeterministic collation: one row has several keys`,
     );
   }
-  if (identity !== null && (identity[0] === "*" || identity.includes(name))) return;
+  if (hasOld(identity, name)) return;
   complain(
     `the log has no old ${name} of a row of ${table}: ALTER TABLE ${table} REPLICA IDENTITY FULL`,
   );

@@ -128,6 +128,29 @@ Deno.test({
     await execute(database, "ALTER TABLE price REPLICA IDENTITY NOTHING");
     const price = "SELECT cents FROM price WHERE product_id = {id}";
     await assertMistake(database, fileOf("v:{id}", price, { price: "v:*" }), "has no key");
+    await execute(
+      database,
+      "ALTER TABLE price REPLICA IDENTITY DEFAULT; ALTER TABLE price DROP CONSTRAINT price_pkey; " +
+        "ALTER TABLE price ADD PRIMARY KEY (product_id) DEFERRABLE",
+    );
+    await assertMistake(database, fileOf("v:{id}", price, { price: "v:*" }), "not deferrable");
+    await execute(
+      database,
+      "ALTER TABLE price DROP CONSTRAINT price_pkey; ALTER TABLE price ADD PRIMARY KEY (product_id) INCLUDE (cents)",
+    );
+    await assertMistake(
+      database,
+      fileOf("v:{c}", "SELECT product_id FROM price WHERE cents = {c}", { price: "v:{cents}" }),
+      "the log has no old cents of a row of price",
+    );
+    const only = `SELECT name FROM ONLY product WHERE id = {id}`;
+    await execute(database, "CREATE TABLE toy () INHERITS (product)");
+    await assertMistake(
+      database,
+      fileOf("v:{id}", only, { product: "v:*" }),
+      "table toy inherits from one that changes name",
+    );
+    await execute(database, "DROP TABLE toy");
     const rate = "SELECT name FROM product WHERE id < {rate}::numeric";
     await assertMistake(database, fileOf("v:{rate}", rate, { product: "v:*" }), "{rate}::text");
     const locking = `SELECT name ${BY_ID} FOR UPDATE`;
@@ -147,7 +170,10 @@ Deno.test({
   fn: async () => {
     const url = await (await sharedPostgres()).createDatabase();
     const folder = await Deno.makeTempDir();
-    await execute({ url } as TestDatabase, "CREATE TABLE note (id int, text text)");
+    await execute(
+      { url } as TestDatabase,
+      "CREATE TABLE note (id int PRIMARY KEY DEFERRABLE, text text)",
+    );
     const query = "SELECT text FROM note WHERE id = {id}";
     await Deno.writeTextFile(`${folder}/views.jsonc`, fileOf("v:{id}", query, { note: "v:*" }));
     const args = ["--follow", "--views", `${folder}/views.jsonc`, "--run"];

@@ -418,3 +418,55 @@ testDatabases(
   },
   ["PostgreSQL"],
 );
+
+testDatabases(
+  "a table whose changes are not all in the log stops it",
+  async (database) => {
+    await using shop = await Shop.open(database);
+    const { write } = shop.writer;
+    await using origin = await shop.start();
+    using client = await origin.connect();
+    await untilReads([client], "name:Chess", "2");
+    await write("CREATE TABLE toy () INHERITS (product)");
+    await origin.line("toy inherits from a table of views");
+    await write("INSERT INTO toy VALUES (7, 'Kite', 2, 'k')");
+    await untilReads([client], "name:Kite", "7");
+    await write("DROP TABLE toy");
+    await untilReads([client], "name:Kite", "");
+    await write("ALTER PUBLICATION leased DROP TABLE product");
+    await write("ALTER PUBLICATION leased ADD TABLE product WHERE (id > 2)");
+    await origin.line("the publication leased has not all its changes");
+    await untilReads([client], "name:Chess", "2");
+    await write("UPDATE product SET name = 'Go' WHERE id = 2");
+    await write("ALTER PUBLICATION leased DROP TABLE product");
+    await shop.init();
+    await untilReads([client], "name:Chess", "");
+    await untilReads([client], "name:Go", "2");
+  },
+  ["PostgreSQL"],
+);
+
+testDatabases(
+  "changes that the publication left out while no origin ran empty the caches",
+  async (database) => {
+    await using shop = await Shop.open(database);
+    const { write } = shop.writer;
+    {
+      await using origin = await shop.start();
+      using client = await origin.connect();
+      await untilReads([client], "name:Chess", "2");
+    }
+    {
+      await using origin = await shop.start();
+      using client = await origin.connect();
+      await untilReads([client], "name:Chess", "2");
+      assert(!origin.lines.some((line) => line.includes("all caches are emptied")));
+    }
+    await write("ALTER PUBLICATION leased DROP TABLE product");
+    await write("UPDATE product SET name = 'Go' WHERE id = 2");
+    await write("ALTER PUBLICATION leased ADD TABLE product");
+    await using origin = await shop.start();
+    await origin.line(/publication has changed: .*; all caches are emptied/);
+  },
+  ["PostgreSQL"],
+);
