@@ -20,6 +20,7 @@ const BENCHES: readonly (readonly [name: string, purpose: string, load: () => Pr
   ["herd",        "200 clients, one hot key, a slow database: database reads and stale values",          () => import("./herd.ts")],
   ["rows",        "rows of a database: hits, misses and writes beside a server without --db and the bare database", () => import("./database/run.ts")],
   ["nodes",       "nodes of an origin: hits beside a server without --origin, misses and writes beside the origin", () => import("./database/nodes.ts")],
+  ["follow",      "an origin that follows PostgreSQL: lag, changes a second, a large transaction, hits of a view", () => import("./database/follow.ts")],
   ["tokens",      "durable update tokens: pairs a second beside bare syncs",  () => import("./tokens.ts")],
   ["client",      "client libraries of Node and Deno: gets a second, CPU time per get; needs their packages", () => import("./client/run.ts")],
   ["client-herd", "client libraries: 500 callers in 4 processes, one hot key, a slow database; needs their packages", () => import("./client/herd.ts")],
