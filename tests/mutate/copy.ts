@@ -6,8 +6,11 @@ const TEST_LIMIT_MS = 60_000;
 /** A run that measures a test file is ended after this long: the file is too slow for mutants. */
 const RUN_LIMIT_MS = 60_000;
 
+/** Without its lock file, Deno asks the registry which versions of a package there are. */
+const LOCK = "--lock=tests/deno.lock";
 const TEST_ARGUMENTS = [
-  ..."test --no-check --no-lock --cached-only --no-prompt --allow-all --fail-fast".split(" "),
+  ..."test --no-check --cached-only --no-prompt --allow-all --fail-fast".split(" "),
+  LOCK,
   "--preload=tests/support/time_limit.ts",
 ];
 
@@ -70,7 +73,7 @@ export class Copy implements AsyncDisposable {
 
   /** Whether the types of the program are right. */
   async compiles(): Promise<boolean> {
-    return (await this.#deno(["check", "--no-lock", "--cached-only", ...ENTRIES])).success;
+    return (await this.#deno(["check", LOCK, "--cached-only", ...ENTRIES])).success;
   }
 
   /**

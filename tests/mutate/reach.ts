@@ -29,13 +29,26 @@ const NEAREST_SEC = 15;
 export class Reach {
   readonly #copy: Pick<Copy, "measure" | "run">;
   readonly #imports: ReadonlyMap<string, readonly string[]>;
+  /** Those by which a test starts a server, left out. */
+  readonly #ownImports: ReadonlyMap<string, readonly string[]>;
+  readonly #report: (problem: string) => void;
   readonly #distances = new Map<string, Map<string, number>>();
+  readonly #ownDistances = new Map<string, Map<string, number>>();
   readonly #files = new Map<string, Promise<TestFile | null>>();
   readonly #passes = new Map<string, Promise<boolean>>();
 
-  /** @param copy Where the tests are run without a mutant. */
-  constructor(copy: Pick<Copy, "measure" | "run">, sources: readonly Source[]) {
+  /**
+   * @param copy Where the tests are run without a mutant.
+   * @param report Receives the tests that fail there.
+   */
+  constructor(
+    copy: Pick<Copy, "measure" | "run">,
+    sources: readonly Source[],
+    report: (problem: string) => void = () => {},
+  ) {
     this.#copy = copy;
+    this.#report = report;
+    this.#ownImports = new Map(sources.map(({ path, imports }) => [path, imports]));
     // A server in a process of its own is started by its address.
     const server = ["main.ts", "lib/server/worker.ts"];
     this.#imports = new Map(sources.map(({ path, imports }) => [
@@ -47,17 +60,22 @@ export class Reach {
   /** Returns the tests that reach a line of a file, the nearest ones first. */
   async *testsFor(file: string, line: number): AsyncGenerator<TestFile> {
     const mirrored = `tests/${file.replace(/\.ts$/, "_test.ts")}`;
-    // Tests that start a server reach all its files: of those at one distance, the ones in the file's own room first.
+    // Tests that start a server reach all its files: those that import the file come first, and among each the ones in
+    // the file's own room.
     const candidates = [...this.#imports.keys()].filter((path) => path.endsWith("_test.ts"))
       .map((path) => ({
         path,
         distance: path === mirrored ? 0 : this.#distance(path, file),
+        isOwn: distanceIn(this.#ownDistances, this.#ownImports, path, file) < Infinity,
         shared: path === TRANSCRIPTS && PLAYED.test(file)
           ? Infinity
           : sharedFolders(path, mirrored),
       }))
       .filter(({ distance }) => distance < Infinity)
-      .sort((a, b) => b.shared - a.shared || a.distance - b.distance);
+      .sort((a, b) =>
+        Number(b.isOwn || b.shared === Infinity) - Number(a.isOwn || a.shared === Infinity) ||
+        b.shared - a.shared || a.distance - b.distance
+      );
     let count = 0;
     let measureMs = 0;
     for (const [index, { path }] of candidates.entries()) {
@@ -82,7 +100,10 @@ export class Reach {
   passes(path: string, limitMs: number): Promise<boolean> {
     let passes = this.#passes.get(path);
     if (passes === undefined) {
-      passes = this.#copy.run(path, limitMs).then(({ kind }) => kind === "passed");
+      passes = this.#copy.run(path, limitMs).then(({ kind }) => {
+        if (kind !== "passed") this.#report(`${path} fails without a mutant, too: it judges none`);
+        return kind === "passed";
+      });
       this.#passes.set(path, passes);
     }
     return passes;
@@ -94,19 +115,8 @@ export class Reach {
       !lines.has(file);
   }
 
-  /** Steps from a test to a file in the graph of imports; Infinity: there is no way. */
   #distance(test: string, file: string): number {
-    let distances = this.#distances.get(test);
-    if (distances === undefined) {
-      distances = new Map([[test, 0]]);
-      for (const [path, distance] of distances) {
-        for (const imported of this.#imports.get(path) ?? []) {
-          if (!distances.has(imported)) distances.set(imported, distance + 1);
-        }
-      }
-      this.#distances.set(test, distances);
-    }
-    return distances.get(file) ?? Infinity;
+    return distanceIn(this.#distances, this.#imports, test, file);
   }
 
   #measure(path: string): Promise<TestFile | null> {
@@ -114,6 +124,30 @@ export class Reach {
     if (measured === undefined) this.#files.set(path, measured = this.#copy.measure(path));
     return measured;
   }
+}
+
+/**
+ * Returns the steps from a test to a file in a graph of imports; Infinity: there is no way.
+ *
+ * @param known The distances found so far, by the test.
+ */
+function distanceIn(
+  known: Map<string, Map<string, number>>,
+  imports: ReadonlyMap<string, readonly string[]>,
+  test: string,
+  file: string,
+): number {
+  let distances = known.get(test);
+  if (distances === undefined) {
+    distances = new Map([[test, 0]]);
+    for (const [path, distance] of distances) {
+      for (const imported of imports.get(path) ?? []) {
+        if (!distances.has(imported)) distances.set(imported, distance + 1);
+      }
+    }
+    known.set(test, distances);
+  }
+  return distances.get(file) ?? Infinity;
 }
 
 /** Returns how many folders two paths have in common, from the first on; a path itself counts, too. */

@@ -141,7 +141,7 @@ async function main(): Promise<number> {
   );
   const endMs = performance.now() + Number(options.minutes ?? 600) * 60_000;
   await using plain = await Copy.make(endMs);
-  const reach = new Reach(plain, sources);
+  const reach = new Reach(plain, sources, print);
   const queue = shuffled(mutants, results.seed).values();
   let inProgress = 0;
   await Promise.all(Array.from({ length: jobs }, async () => {
