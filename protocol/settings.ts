@@ -51,6 +51,8 @@ export interface Settings {
   readonly verbosity: number;
   /** `-A` */
   readonly shutdownEnabled: boolean;
+  /** `--test-commands` */
+  readonly testCommandsEnabled: boolean;
   /** Null without `-Z`. */
   readonly tls: TlsSettings | null;
   readonly threads: number;

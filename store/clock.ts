@@ -16,10 +16,23 @@ const RELATIVE_SECONDS_MAX = 60 * 60 * 24 * 30;
  *
  * @param milliseconds Since the store was made, on a monotonic clock.
  */
-export function writeClock(memory: Memory, milliseconds: number): void {
-  memory.control[CONTROL.NOW_MS] = milliseconds | 0;
-  memory.control[CONTROL.NOW_MILLI] = Math.floor(milliseconds) % 1000;
-  memory.control[CONTROL.NOW_SEC] = FIRST_SECOND + Math.floor(milliseconds / 1000);
+export function writeClock({ control }: Memory, milliseconds: number): void {
+  if (control[CONTROL.CLOCK_STOPPED] !== 0) return;
+  const shifted = milliseconds + control[CONTROL.CLOCK_SHIFT_SEC]! * 1000;
+  control[CONTROL.NOW_MS] = shifted | 0;
+  control[CONTROL.NOW_MILLI] = Math.floor(milliseconds) % 1000;
+  control[CONTROL.NOW_SEC] = FIRST_SECOND + Math.floor(shifted / 1000);
+}
+
+/** Moves the clock by seconds, for tests. Expiry times that were given before come sooner. */
+export function shiftClock({ control }: Memory, seconds: number): void {
+  control[CONTROL.CLOCK_SHIFT_SEC]! += seconds;
+  control[CONTROL.NOW_SEC]! += seconds;
+}
+
+/** Has the clock stand still, or go on from the time that it would have by then; for tests. */
+export function stopClock({ control }: Memory, isStopped: boolean): void {
+  control[CONTROL.CLOCK_STOPPED] = isStopped ? 1 : 0;
 }
 
 /** The store's clock, in milliseconds: an int32 that wraps. It moves with the ticks of the process. */

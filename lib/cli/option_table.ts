@@ -126,6 +126,7 @@ const COMMANDS = [
   ["disable-dumping",   "X",  "switch", "",                  NONE, NONE,  "",          "refuse stats detail, stats cachedump, the dumps of lru_crawler, and lists of keys, locks and leases"],
   ["disable-watch",     "W",  "switch", "",                  NONE, NONE,  "",          "refuse the watch command"],
   ["enable-shutdown",   "A",  "switch", "",                  NONE, NONE,  "",          "accept the shutdown command"],
+  ["test-commands",     "",   "switch", "",                  NONE, NONE,  "",          "for tests of clients: accept debugtime, which moves the server's clock: debugtime <seconds>, or p to stop it and r to let it go on"],
   ["stats-delimiter",   "D",  "text",   "character",         NONE, NONE,  "",          "count gets and sets by key prefix from the start; a prefix ends at this character, by default ':'"],
   ["compat",            "-o", "choice", "memcached|yrmcds",  NONE, NONE,  "memcached", "whose rules apply where memcached and yrmcds contradict each other"],
 ] as const satisfies readonly OptionRow[];

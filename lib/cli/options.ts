@@ -137,6 +137,7 @@ function toSettings(
     unixSocketMode: values["unix-mask"],
     verbosity: values.verbose,
     shutdownEnabled: values["enable-shutdown"],
+    testCommandsEnabled: values["test-commands"],
     tls,
     threads: values.threads,
     statsDelimiter: values["stats-delimiter"].slice(0, 1) || ":",

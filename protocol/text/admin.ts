@@ -1,4 +1,4 @@
-import { deadlineSec, PAST_SEC } from "../../store/clock.ts";
+import { deadlineSec, PAST_SEC, shiftClock, stopClock } from "../../store/clock.ts";
 import { MIB } from "../../store/limits.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY, versionText } from "../reply/replies.ts";
@@ -95,6 +95,21 @@ export function refreshCertificates(conversation: Conversation): Flow {
   if (failure === "") return answer(conversation, REPLY.OK);
   reply.text(`${failure}\r\n`);
   return Flow.DONE;
+}
+
+/** By how much a test may move the clock at once. */
+const SHIFT_SEC_MAX = 365 * 24 * 3600;
+
+/** `debugtime <seconds>|p|r`, if `--test-commands` allows it: moves, stops or resumes the clock. */
+export function debugTime(conversation: Conversation): Flow {
+  const { settings, memory, numbers } = conversation.thread;
+  if (!settings.testCommandsEnabled) return answer(conversation, REPLY.ERROR);
+  const word = wordText(conversation, 1);
+  if (word === "p" || word === "r") stopClock(memory, word === "p");
+  else if (readInt32(conversation, 1) && Math.abs(numbers.value) <= SHIFT_SEC_MAX) {
+    shiftClock(memory, numbers.value);
+  } else return answer(conversation, REPLY.ERROR);
+  return answer(conversation, REPLY.OK);
 }
 
 /** `shutdown [graceful]`, if `-A` allows it. */

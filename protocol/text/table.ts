@@ -104,6 +104,7 @@ const ROWS: readonly Row[] = [
   ["unlock_all",    1,     false,   0,      WRITE,         unlockAll],
   ["keys",          1,     false,   0,      ADMIN,         keys],
   ["shutdown",      1,     true,    0,      ADMIN,         admin.shutdown],
+  ["debugtime",     1,     false,   0,      ADMIN,         admin.debugTime],
   ["watch",         1,     false,   0,      ADMIN,         watch],
   ["slabs",         1,     true,    0,      ADMIN,         tuning.slabs],
   ["lru",           1,     true,    0,      ADMIN,         tuning.lru],

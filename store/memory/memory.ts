@@ -75,6 +75,8 @@ const WORDS = [
   "LEASE_SWEEP", // where maintenance goes on with leases
   "UNCACHEABLE", // how many update tokens are out, and bits for quarantine; see update_tokens.ts
   "QUARANTINE_END_SEC", // when quarantine ends by itself; 0: never
+  "CLOCK_SHIFT_SEC", // how far the clock was moved by hand, see clock.ts
+  "CLOCK_STOPPED", // 1: the clock stands still
   "DISTURBED", // counts evictions, moves and sweeps: item references read before may be invalid
 ] as const;
 

@@ -282,7 +282,7 @@ Deno.test("a change of a level in a table is noticed", () => {
     [Access.NODE, "node"],
     [
       Access.ADMIN,
-      "lease quarantine flush_all verbosity refresh_certs cache_memlimit keys shutdown watch slabs lru " +
+      "lease quarantine flush_all verbosity refresh_certs cache_memlimit keys shutdown debugtime watch slabs lru " +
       "lru_crawler Flush FlushQ Keys",
     ],
   ]);

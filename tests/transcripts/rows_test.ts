@@ -66,6 +66,7 @@ const REASONS: Readonly<Record<Expiry, typeof ALWAYS>> = {
     ["expiry times have no effect", {
       "binary.txt": ["expiry +3", "an expiry +5"],
       "counts.txt": ["reclaimed counts the +3", "reclaimed counts what +1"],
+      "debug.txt": ["debugtime moves +4"],
       "delete_touch.txt": ["touch with +2"],
       "expiry.txt": ["an item +4", "expired items +2", "cas on +3", "touch prolongs +4", "incr and +5", "a large +2", "30 days +4", "get_expired counts +1"],
       "leases.txt": ["get and +9", "set with +3", "a key stays +3", "commands find nothing where a value +3"],
@@ -90,6 +91,7 @@ const REASONS: Readonly<Record<Expiry, typeof ALWAYS>> = {
       "locks_yrmcds.txt": ["touch is +1", "a binary +3"],
       "read.txt": ["gats answers +2"],
     }],
+    ["debugtime does not move the clock of rows", { "debug.txt": ["debugtime moves +12"] }],
     ["mg T has its effect before t tells the time", { "meta.txt": ["t tells +2"] }],
     ["a lease makes no row dirty: nothing cuts its time", { "leases.txt": ["a key stays +8"] }],
     ["--strict is for items", { "leases_strict.txt": ["a set +9"] }],

@@ -220,6 +220,7 @@ Deno.test("readCommand() tells the protocols what stats settings shows", () => {
     unixSocketMode: 0o700,
     verbosity: 2,
     shutdownEnabled: true,
+    testCommandsEnabled: false,
     tls: null,
     threads: 4,
     statsDelimiter: "/",

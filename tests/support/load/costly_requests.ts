@@ -76,6 +76,7 @@ const TEXT: Readonly<Record<string, readonly string[]>> = {
   caches: ["caches"],
   shutdown: ["shutdown"],
   watch: ["watch"],
+  debugtime: ["debugtime 0"],
   slabs: ["slabs reassign -1 22", "slabs reassign 22 0"],
   lru: ["lru tune 10 25 0.1 2.0"],
   lru_crawler: ["lru_crawler metadump hash", "lru_crawler mgdump all", "lru_crawler crawl all"],
