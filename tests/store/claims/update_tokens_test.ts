@@ -2,6 +2,7 @@ import { assert, assertEquals, assertGreater } from "@std/assert";
 import { WaiterState } from "../../../store/cache.ts";
 import { StoreMode } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
+import { CONTROL } from "../../../store/memory/memory.ts";
 import { STAT } from "../../../store/stats.ts";
 import { randomFrom } from "../../support/random.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
@@ -230,4 +231,17 @@ Deno.test("a store that is full and evicts nothing still gives tokens", () => {
   assertEquals(store.get("key 1"), value);
   assertEquals(store.releaseToken("no room", id), Outcome.OK);
   assertEquals(store.store(SET, "no room", value), Outcome.STORED, "in the place of key 0");
+});
+
+Deno.test("a key under a token shows a lease with a fresh id of 64 bits", () => {
+  const store = new TestStore();
+  idOf(store.token("k", "me"));
+  const { cache, memory } = store;
+  const { operation } = store;
+  operation.idHigh = -1;
+  const id = memory.control[CONTROL.ID_LOW]!;
+  cache.enter();
+  assertEquals(cache.removeAndLease(operation), Outcome.UNCACHEABLE);
+  cache.leave();
+  assertEquals([operation.idLow, operation.idHigh, operation.remainSec], [id + 1, 0, 1]);
 });

@@ -6,7 +6,7 @@ import { checkStore } from "../../../store/check/check.ts";
 import { writeClock } from "../../../store/clock.ts";
 import { MIB, ROOM_WAIT_SEC } from "../../../store/limits.ts";
 import { NO_ITEM } from "../../../store/memory/item.ts";
-import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
+import { CONTROL, createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { REQUEST } from "../../../store/memory/request_layout.ts";
 import { Operation } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
@@ -150,6 +150,30 @@ Deno.test("an absent row is remembered until it is invalidated", () => {
   ask(cache, "foo");
   assertEquals(take(cache).length, 1);
   checkStore(cache.memory);
+});
+
+Deno.test("a write that finds its row ends the lease of a client: there is nothing to fill", () => {
+  for (const kind of [RowKind.STORE, RowKind.REMOVE]) {
+    const cache = makeCache();
+    const { requests } = cache.rows!;
+    ask(cache, "foo");
+    cache.rows!.answerRead(take(cache), null, true);
+    cache.enter();
+    const operation = Object.assign(new Operation(region("foo")), keyIn(cache, region("foo"), 3));
+    operation.deadlineSec = cache.memory.control[CONTROL.NOW_SEC]! + 10;
+    assertEquals(cache.getOrLease(operation), Outcome.LEASED);
+    assertEquals(cache.findLease(operation), true);
+    const slot = requests.take(kind, keyIn(cache, region("foo"), 3), 2, 0);
+    requests.submit(slot);
+    requests.await(slot);
+    cache.leave();
+    const [request] = take(cache);
+    cache.rows!.answer(request!, Outcome.NOT_STORED, { version: 42 });
+    cache.enter();
+    assertEquals(cache.findLease(operation), kind === RowKind.REMOVE);
+    cache.leave();
+    checkStore(cache.memory);
+  }
 });
 
 /** Has rows read, and asks for them once more before they are in the cache. */
