@@ -8,32 +8,17 @@ import { runViewsChaos } from "./views.ts";
 
 const DISTURBANCES = Number(Deno.env.get("LEASED_TESTS_DISTURBANCES") ?? 200);
 
-testDatabases(
-  "two caches, a proxy, a stand-by, 8 readers, 4 writers",
-  (database) =>
-    withSeed(drawSeed(), async (seed) => {
-      const ran = await runChaos(database, seed, DISTURBANCES);
-      // deno-lint-ignore no-console -- the result of the run
-      console.log(JSON.stringify({ seed, ...ran }));
-    }),
-);
+const RUNS = [
+  ["two caches, a proxy, a stand-by, 8 readers, 4 writers", runChaos],
+  ["two nodes, an origin, a stand-by, 9 readers, 3 writers", runNodesChaos],
+  ["views at two nodes and an origin, 6 readers, 3 writers at the database", runViewsChaos],
+] as const;
 
-testDatabases(
-  "two nodes, an origin, a stand-by, 9 readers, 3 writers",
-  (database) =>
+for (const [name, run] of RUNS) {
+  testDatabases(name, (database) =>
     withSeed(drawSeed(), async (seed) => {
-      const ran = await runNodesChaos(database, seed, DISTURBANCES);
+      const ran = await run(database, seed, DISTURBANCES);
       // deno-lint-ignore no-console -- the result of the run
       console.log(JSON.stringify({ seed, ...ran }));
-    }),
-);
-
-testDatabases(
-  "views at two nodes and an origin, 6 readers, 3 writers at the database",
-  (database) =>
-    withSeed(drawSeed(), async (seed) => {
-      const ran = await runViewsChaos(database, seed, DISTURBANCES);
-      // deno-lint-ignore no-console -- the result of the run
-      console.log(JSON.stringify({ seed, ...ran }));
-    }),
-);
+    }));
+}
