@@ -1,9 +1,10 @@
 /**
  * - `restart`: the origin is killed and starts again; listed caches keep their values
  * - `cacheFails`: a listed cache does not answer; what it was asked took place, or did not
+ * - `loseNode`: the membership of a node is over
  * - `loseSlot`: the log is lost from the confirmed position on; a new one begins behind changes that reads see
  */
-export type FollowEvent = "restart" | "cacheFails" | "loseSlot";
+export type FollowEvent = "restart" | "cacheFails" | "loseNode" | "loseSlot";
 
 /** A rule that is broken on purpose. */
 export type FollowFault =
@@ -19,6 +20,14 @@ export type FollowFault =
   | "forgetsPrefixHere"
   /** Listed caches are not emptied for a prefix. */
   | "forgetsPrefixListed"
+  /** Only the first node deletes. */
+  | "forgetsOneNode"
+  /** A position is confirmed before the nodes have answered. */
+  | "leavesNodesBehind"
+  /** Nodes know no deletions of a prefix. */
+  | "forgetsPrefixAtNode"
+  /** A node joins again with its rows. */
+  | "keepsRows"
   /** Changes are applied before reads see them. */
   | "appliesUnseen"
   /** A new log begins behind a change that reads do not see. */
@@ -39,16 +48,19 @@ export type FollowClient =
   | { readonly kind: "reader" }
   /** Knows leases: lease, `uget`, fill. */
   | { readonly kind: "cacheReader"; readonly cache: number }
+  | { readonly kind: "nodeReader"; readonly node: number }
   | { readonly kind: "direct"; readonly deed: DirectDeed }
   /** Writes through the origin. */
   | { readonly kind: "writer" };
 
-/** An origin that follows the log, and listed caches. All have the row at the beginning. */
+/** An origin that follows the log, listed caches, and nodes. All have the row at the beginning. */
 export interface FollowScenario {
   readonly name: string;
   readonly clients: readonly FollowClient[];
   /** Listed caches. */
   readonly caches: number;
+  /** Left out: none. */
+  readonly nodes?: number;
   /** Nothing is cached at the beginning. */
   readonly isCold?: boolean;
   /** Most occurrences of each event; left out: none. */

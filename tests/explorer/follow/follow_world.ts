@@ -7,6 +7,7 @@ import {
   type LogResult,
   type LogStep,
 } from "../../../lib/rows/flows/log_flow.ts";
+import type { Deletion } from "../../../lib/rows/flows/node_list.ts";
 import {
   CacheError,
   type Flow,
@@ -24,6 +25,7 @@ import { RecordingList } from "../proxies/recording_list.ts";
 import { RecordingStates } from "../proxies/recording_states.ts";
 import { nameOf, type TraceWriter } from "../trace.ts";
 import { ChangeLog } from "./change_log.ts";
+import { FollowNodes } from "./follow_nodes.ts";
 import type { FollowClient, FollowEvent, FollowFault, FollowScenario } from "./follow_scenario.ts";
 
 interface Actor {
@@ -47,14 +49,20 @@ interface Running {
   failed: number;
   /** Whether a cache could not be emptied. */
   hasFailed: boolean;
+  /** In nodes. */
+  deletion: Deletion | undefined;
   /** A result that has not reached the flow. */
   end: { readonly result: StepResults[StepKind] } | undefined;
 }
 
-interface ListedCache {
+/** A listed cache, or the cache of a node. */
+interface LeaseCache {
   /** A version; "absent" is no value of such a cache. */
   value: number | null;
   leaseId: number;
+}
+
+interface ListedCache extends LeaseCache {
   isQuarantined: boolean;
 }
 
@@ -68,6 +76,7 @@ export class FollowWorld implements ExploredWorld {
   readonly #table = new Table(false);
   readonly #log: ChangeLog;
   readonly #store = new OriginStore();
+  readonly #nodes: FollowNodes;
   #flows!: Flows<number>;
   #states!: RecordingStates;
   #list!: CacheList<number>;
@@ -89,6 +98,8 @@ export class FollowWorld implements ExploredWorld {
       !this.#has("leavesOldKeyOut"),
       !this.#has("appliesUnseen"),
     );
+    const { nodes = 0 } = scenario;
+    this.#nodes = new FollowNodes(nodes, (fault) => this.#has(fault), (text) => this.#note(text));
   }
 
   get name(): string {
@@ -97,7 +108,6 @@ export class FollowWorld implements ExploredWorld {
 
   start(trace?: TraceWriter): void {
     const { clients, caches, isCold = false, events = {} } = this.#scenario;
-    this.#trace = trace;
     this.#table.start(true);
     this.#log.start();
     this.#lastLease = 0;
@@ -116,7 +126,11 @@ export class FollowWorld implements ExploredWorld {
       slot: undefined,
       requests: [],
     }));
+    this.#trace = undefined;
+    this.#nodes.start();
     this.#boot();
+    this.#nodes.fill(value);
+    this.#trace = trace;
     if (!isCold) {
       const slot = this.#store.submit(RowKind.READ, 99);
       this.#store.cache.rows!.answerRead(this.#store.take(), this.#table.read().row, true);
@@ -136,7 +150,8 @@ export class FollowWorld implements ExploredWorld {
       { epoch: 1, caches: new Map(members) },
       this.#caches.map((_, cache) => ({ name: `${cache}`, weight: 1, cache })),
     );
-    this.#flows = new Flows(list, states, 0);
+    this.#nodes.boot(this.#table.epoch);
+    this.#flows = new Flows(list, states, 0, this.#nodes.list);
     this.#open();
   }
 
@@ -174,6 +189,7 @@ export class FollowWorld implements ExploredWorld {
     }
     if (this.#canFollow()) acts.push(() => this.#follow());
     for (const running of this.#running) acts.push(...this.#runningActs(running));
+    acts.push(...this.#nodes.acts(this.#may("loseNode"), (text) => this.#spend("loseNode", text)));
     if (this.#may("restart")) acts.push(() => this.#restart());
     const canLose = this.#log.isSeen || this.#has("beginsBehindUnseen");
     if (this.#may("loseSlot") && canLose) acts.push(() => this.#loseSlot());
@@ -199,7 +215,9 @@ export class FollowWorld implements ExploredWorld {
       case "reader":
         return this.#readAtOrigin(actor);
       case "cacheReader":
-        return this.#readAtCache(actor, this.#caches[client.cache]!, client.cache);
+        return this.#readAtListed(actor, client.cache);
+      case "nodeReader":
+        return this.#readAtNode(actor, client.node);
       case "writer":
         return this.#write(actor);
       case "direct":
@@ -230,35 +248,55 @@ export class FollowWorld implements ExploredWorld {
     });
   }
 
-  #readAtCache(actor: Actor, cache: ListedCache, at: number): void {
+  #readAtListed(actor: Actor, at: number): void {
+    const cache = this.#caches[at]!;
+    this.#readAtCache(actor, cache, `cache ${at + 1}`, !cache.isQuarantined, (done) => {
+      const read = this.#flows.read([KEY], this.#list.isReadable(at));
+      this.#begin(`read ${actor.name}`, read, (reads) => done(reads[0]!));
+    });
+  }
+
+  #readAtNode(actor: Actor, at: number): void {
+    const node = this.#nodes.all[at]!;
+    this.#readAtCache(actor, node, node.name, node.isMember, (done) => {
+      const { isReadable, answered } = this.#nodes.read(at);
+      const read = this.#flows.read([KEY], isReadable);
+      this.#begin(`read ${actor.name}`, read, (reads) => done(answered(reads)));
+    });
+  }
+
+  /** A step of a reader. @param begin Begins to read at the origin. */
+  #readAtCache(
+    actor: Actor,
+    cache: LeaseCache,
+    name: string,
+    isOpen: boolean,
+    begin: (done: (read: Read) => void) => void,
+  ): void {
     switch (actor.state) {
       case "idle":
-        if (cache.value !== null || cache.leaseId !== 0 || cache.isQuarantined) {
+        if (cache.value !== null || cache.leaseId !== 0 || !isOpen) {
           actor.state = "ended";
           return;
         }
-        this.#note(`${actor.name} takes the lease of cache ${at + 1}`);
+        this.#note(`${actor.name} takes the lease of ${name}`);
         actor.leaseId = cache.leaseId = ++this.#lastLease;
         actor.state = "leased";
         return;
       case "leased":
-        this.#note(`${actor.name} sends uget`);
+        this.#note(`${actor.name} asks the origin`);
         actor.state = "waiting";
-        return this.#begin(
-          `read ${actor.name}`,
-          this.#flows.read([KEY], this.#list.isReadable(at)),
-          (reads) => {
-            actor.state = "read";
-            [actor.read] = reads as [Read];
-          },
-        );
+        return begin((read) => {
+          actor.state = "read";
+          actor.read = read;
+        });
       default: {
         const { row, cacheable } = actor.read!;
         actor.state = "ended";
         if (cache.leaseId !== actor.leaseId) return;
         cache.leaseId = 0;
         if (!cacheable || row === null) return;
-        this.#note(`${actor.name} fills cache ${at + 1} with version ${row.version}`);
+        this.#note(`${actor.name} fills ${name} with version ${row.version}`);
         cache.value = row.version;
       }
     }
@@ -301,9 +339,9 @@ export class FollowWorld implements ExploredWorld {
         this.#log.confirm(step.position);
         return this.#proceed(undefined);
       case "expel":
-        return this.#execute("expel", expelKeys(this.#list, step.keys));
+        return this.#execute("expel", expelKeys(this.#list, step.keys, this.#nodes.list));
       case "empty":
-        return this.#execute("empty", emptyAll(this.#list));
+        return this.#execute("empty", emptyAll(this.#list, this.#nodes.list));
       case "retryLater":
         return this.#proceed(undefined);
     }
@@ -347,6 +385,7 @@ export class FollowWorld implements ExploredWorld {
       answered: 0,
       failed: 0,
       hasFailed: false,
+      deletion: undefined,
       end: undefined,
     };
     this.#running.push(running);
@@ -356,6 +395,10 @@ export class FollowWorld implements ExploredWorld {
   #runningActs(running: Running): Act[] {
     const { step, answered, end } = running;
     if (end !== undefined) return [() => this.#resume(running, end.result)];
+    if (running.deletion !== undefined) {
+      const isDone = this.#has("leavesNodesBehind") || this.#nodes.isDone(running.deletion);
+      return isDone ? [() => this.#resume(running, undefined)] : [];
+    }
     if (step.kind !== "invalidateListed") {
       const acts = [() => this.#executeStep(running)];
       if (step.kind === "quarantine" && this.#may("cacheFails")) {
@@ -428,6 +471,7 @@ export class FollowWorld implements ExploredWorld {
 
   #go(running: Running, go: () => IteratorResult<FlowStep<number>, unknown>): void {
     running.end = undefined;
+    running.deletion = undefined;
     running.answered = running.failed = 0;
     const yielded = go();
     if (yielded.done) {
@@ -447,6 +491,10 @@ export class FollowWorld implements ExploredWorld {
         this.#note("the origin deletes what has a prefix");
         if (!this.#has("forgetsPrefixHere")) this.#expelPrefixes(step.prefixes);
         return this.#resume(running, undefined);
+      case "invalidateNodes":
+        this.#note("the origin deletes in nodes");
+        running.deletion = this.#nodes.delete(step.keys);
+        return;
       case "emptyHere":
         this.#note("the origin empties its cache");
         this.#store.cache.enter();
@@ -496,25 +544,30 @@ export class FollowWorld implements ExploredWorld {
       text += ` ${name}${state}`;
       if (state === "ended") continue;
       text += requests.map((each) => each.leaseId !== 0 && each.leaseId === leaseId);
-      if (client.kind === "cacheReader" && own !== 0) {
-        text += this.#caches[client.cache]!.leaseId === own;
-      }
+      if (client.kind === "cacheReader") text += this.#caches[client.cache]!.leaseId === own;
+      if (client.kind === "nodeReader") text += this.#nodes.all[client.node]!.leaseId === own;
       if (read !== undefined) text += `${read.version}${read.cacheable}`;
     }
-    for (const { name, step, answered, failed, end, hasFailed } of this.#running) {
+    text += this.#nodes.text();
+    for (const { name, step, answered, failed, end, hasFailed, deletion } of this.#running) {
       text += `{${name} ${JSON.stringify(step.kind === "writeRows" ? step.kind : step)}`;
-      text += `${answered}.${failed}${JSON.stringify(end)}${hasFailed}}`;
+      text += `${answered}.${failed}${JSON.stringify(end)}${hasFailed}`;
+      text += `${deletion && this.#nodes.missingText(deletion)}}`;
     }
     return text;
   }
 
   wrong(): string | undefined {
     if (this.#log.hasGap) return undefined;
-    const values = [this.#store.cached, ...this.#caches.map(({ value }) => value)];
-    const at = values.findIndex((cached) => cached !== null && !this.#mayHave(cached));
-    if (at < 0) return undefined;
-    const name = at === 0 ? "the origin's cache" : `cache ${at}`;
-    return `${name} has ${values[at]}, which is old, and no unread part of the log says so`;
+    const values: [name: string, cached: number | "absent" | null][] = [
+      ["the origin's cache", this.#store.cached],
+      ...this.#caches.map(({ value }, at) => [`cache ${at + 1}`, value] as [string, number | null]),
+    ];
+    for (const { name, value, isMember } of this.#nodes.all) {
+      if (isMember) values.push([name, value]);
+    }
+    const old = values.find(([, cached]) => cached !== null && !this.#mayHave(cached));
+    return old && `${old[0]} has ${old[1]}, which is old, and no unread part of the log says so`;
   }
 
   /** Whether a value is the committed one, or the change after it is in the unread part of the log. */

@@ -7,7 +7,10 @@ const WRITER: FollowClient = { kind: "writer" };
 const SET: FollowClient = { kind: "direct", deed: "set" };
 const RENAME: FollowClient = { kind: "direct", deed: "rename" };
 const SET_SOME: FollowClient = { kind: "direct", deed: "setSome" };
+const nodeReader = (node: number): FollowClient => ({ kind: "nodeReader", node });
 const cacheReader = (cache: number): FollowClient => ({ kind: "cacheReader", cache });
+
+const NODES = { caches: 0, nodes: 2 } as const;
 
 const fault = (
   name: string,
@@ -39,6 +42,13 @@ export const FOLLOW: readonly FollowScenario[] = [
     caches: 2, events: { restart: 1 } },
   { name: "follow: changes of a prefix and of a key, a cache does not answer", clients: [SET_SOME, SET, READER], caches: 2,
     events: { cacheFails: 1 } },
+  { name: "follow: two nodes, a direct writer, readers of both", ...NODES, clients: [SET, nodeReader(0), nodeReader(1)] },
+  { name: "follow: two nodes, one is lost, the origin restarts", ...NODES, clients: [SET, nodeReader(1)],
+    events: { restart: 1, loseNode: 1 } },
+  { name: "follow: two nodes, one is lost, the log is lost", ...NODES, clients: [SET, nodeReader(1)],
+    events: { loseSlot: 1, loseNode: 1 } },
+  { name: "follow: two nodes, a change of a prefix, one is lost", ...NODES, clients: [SET_SOME, nodeReader(0)],
+    events: { loseNode: 1 } },
   fault("the origin's cache keeps a prefix", "forgetsPrefixHere", 10, { clients: [SET_SOME] }),
   fault("listed caches keep a prefix", "forgetsPrefixListed", 10, { clients: [SET_SOME] }),
   fault("a deletion of a prefix leaves the lease, a reader", "keepsLease", 13, { clients: [SET_SOME, READER], isCold: true }),
@@ -50,6 +60,14 @@ export const FOLLOW: readonly FollowScenario[] = [
   fault("a deletion leaves the lease, a reader", "keepsLease", 11, { clients: [SET, READER], isCold: true }),
   fault("a deletion leaves the lease, a reader of a cache", "keepsLease", 13,
     { clients: [SET, cacheReader(0)], isCold: true }),
+  fault("two nodes, the log leaves the old key of an update out", "leavesOldKeyOut", 11, { ...NODES, clients: [RENAME] }),
+  fault("two nodes, a position is confirmed before the answers", "confirmsEarly", 4, NODES),
+  fault("a position is confirmed before the nodes have answered", "leavesNodesBehind", 7, NODES),
+  fault("one of two nodes is forgotten", "forgetsOneNode", 9, NODES),
+  fault("a node keeps a prefix", "forgetsPrefixAtNode", 11, { ...NODES, clients: [SET_SOME] }),
+  fault("a deletion leaves the lease, a reader of a node", "keepsLease", 16,
+    { ...NODES, clients: [SET, nodeReader(1)], isCold: true }),
+  fault("a node that was lost joins with its rows", "keepsRows", 11, { ...NODES, events: { loseNode: 1 } }),
   fault("a change is applied before reads see it", "appliesUnseen", 11, { clients: [SET, READER], isCold: true }),
   fault("nothing is emptied after a loss of the log", "emptiesNothing", 5, { events: { loseSlot: 1 } }),
   fault("the log goes on before everything is empty", "beginsEarly", 4, { events: { loseSlot: 1 } }),
@@ -64,6 +82,10 @@ export const LARGE_FOLLOW: readonly FollowScenario[] = [
     clients: [SET, RENAME, READER, cacheReader(0), cacheReader(1)], caches: 2, events: { restart: 1 } },
   { name: "follow: all losses", clients: [SET, RENAME, READER, cacheReader(0)], caches: 2,
     events: { restart: 1, cacheFails: 1, loseSlot: 1 } },
+  { name: "follow: two nodes, a listed cache, changes of a prefix and of a key", caches: 1, nodes: 2,
+    clients: [SET_SOME, RENAME, nodeReader(0)], events: { loseNode: 1 } },
+  { name: "follow: two nodes, all losses", ...NODES, clients: [SET, nodeReader(1)],
+    events: { restart: 1, loseNode: 1, loseSlot: 1 } },
   { name: "follow: writers of both kinds, restarts", clients: [SET, WRITER, READER, cacheReader(0)], caches: 2,
     events: { restart: 2 } },
 ];
