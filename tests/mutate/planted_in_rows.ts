@@ -9,6 +9,7 @@ const TESTS = "protocol/rows store/operations/row";
 // deno-fmt-ignore
 export const ROW_FAULTS: readonly Fault[] = [
   ...faults("store/operations/row.ts", TESTS, [
+    ["rows are removed, and the leases under which they are read stay", "yield* this.#dropLeases(covered);", ""],
     ["a write leaves the row's lease to its reader", "if (lease !== NO_LEASE && (endsClientLease || !leases.isHeldByClient(lease))) {", "if (false) {"],
     ["a write does not ask whether another connection has locked the row", "if (item !== NO_ITEM && this.#guard.isLockedByOther(item, owner)) return false;", ""],
     ["the old value of a locked row stays visible", "items.setWord(item, WORD.DEADLINE_SEC, ABSENT_DEADLINE_SEC);", ""],
@@ -62,7 +63,6 @@ export const ROW_FAULTS: readonly Fault[] = [
   ...faults("lib/rows/flows/node_flows.ts", "explorer/explorer", [
     ["a node counts its time from the answer", "this.#right.renew(sentMs + due.grantedMs);", "this.#right.renew(0 * sentMs + this.#right.nowMs() + due.grantedMs);", "node:"],
     ["a node joins with its rows", "yield* step({ kind: \"dropRows\", prefixes: ALL });\n    const sentMs", "const sentMs", "node:"],
-    ["a node keeps what it has read as a member before", "session !== \"\" && session === this.session", "session !== \"\"", "node:"],
     ["a node confirms what it has not deleted", 'if (keys.length > 0) yield* step({ kind: "deleteRows", keys });', "", "node:"],
   ]),
   ...faults("lib/rows/flows/expulsion.ts", "lib/rows/follow/direct_writers", [

@@ -65,8 +65,6 @@ export type NodeFlow<Result> = Generator<NodeStep, Result, NodeResult>;
 export class NodeFlows {
   /** The session of the membership; "": none. */
   session = "";
-  /** How often all rows were removed during a membership. */
-  #floods = 0;
   readonly #right: Right;
 
   constructor(right: Right) {
@@ -97,10 +95,7 @@ export class NodeFlows {
       if (session !== this.session) throw new Error("the membership is over");
       if (due === null) continue;
       const { keys, prefixes } = splitKeys(due.keys);
-      if (prefixes.length > 0) {
-        this.#floods++;
-        yield* step({ kind: "dropRows", prefixes });
-      }
+      if (prefixes.length > 0) yield* step({ kind: "dropRows", prefixes });
       if (keys.length > 0) yield* step({ kind: "deleteRows", keys });
       confirmed = Math.max(confirmed, due.seq);
       this.#right.renew(sentMs + due.grantedMs);
@@ -120,15 +115,15 @@ export class NodeFlows {
     yield* step({ kind: "leave", session });
   }
 
-  /** Reads rows under leases that the cache gave before. @throws Why the origin does not answer. */
+  /**
+   * Reads rows under leases that the cache gave before. Whatever removes rows meanwhile ends these leases, so an old
+   * answer fills nothing. @throws Why the origin does not answer.
+   */
   *read(keys: readonly string[]): NodeFlow<readonly Read[]> {
     const { session } = this;
-    const floods = this.#floods;
     const reads = yield* step({ kind: "read", session, keys });
-    // A row that was read under an earlier membership, or before all rows were removed, may have missed a deletion.
-    const isMember = session !== "" && session === this.session;
-    const isKept = isMember && floods === this.#floods;
-    return reads.map((read) => ({ ...read, cacheable: read.cacheable && isKept }));
+    // The origin tells a stranger no deletions.
+    return session === "" ? reads.map((read) => ({ ...read, cacheable: false })) : reads;
   }
 }
 

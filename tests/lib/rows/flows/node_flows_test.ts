@@ -1,6 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { NodeFlows } from "../../../../lib/rows/flows/node_flows.ts";
-import { EVERY_ROW } from "../../../../lib/rows/key_range.ts";
 
 const GRANTED_MS = 100;
 const ENDED = -1;
@@ -35,16 +34,13 @@ Deno.test("an answer to a node that has signed off renews nothing", () => {
   assertEquals(member.deadlineMs, ENDED);
 });
 
-Deno.test("a row that was asked for before all rows were removed is not kept", () => {
-  const { flows } = new Member();
-  const serving = flows.serve();
-  serving.next();
-  const reading = flows.read(["k"]);
-  reading.next();
-  const due = { seq: 1, keys: [EVERY_ROW], grantedMs: GRANTED_MS };
-  assertEquals(serving.next(due).value.kind, "dropRows");
-  assertEquals(reading.next(FOUND).value, [{ ...FOUND[0]!, cacheable: false }]);
-  const later = flows.read(["k"]);
-  later.next();
-  assertEquals(later.next(FOUND).value, FOUND);
+Deno.test("a node keeps no row that it has read without a membership", () => {
+  const right = { nowMs: () => 0, renew: () => {}, end: () => {} };
+  for (
+    const [flows, cacheable] of [[new NodeFlows(right), false], [new Member().flows, true]] as const
+  ) {
+    const reading = flows.read(["k"]);
+    reading.next();
+    assertEquals(reading.next(FOUND).value, [{ ...FOUND[0]!, cacheable }]);
+  }
 });
