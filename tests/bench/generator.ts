@@ -16,6 +16,8 @@ export interface Batch {
 
 /** One connection of a load. */
 export class Client implements LoadClient {
+  /** Of the last request of a timed run. */
+  sentMs = 0;
   /** The rest of a request, which the kernel has not accepted yet. */
   unsent: Uint8Array | null = null;
   /** Requests that were answered in this run at a rate. */
@@ -46,13 +48,17 @@ export interface Schedule {
    * connection sends when its last request is answered.
    */
   readonly perSecond: number;
+  /** Without a rate: the run also ends after this number of requests. */
+  readonly requests?: number;
+  /** Without a rate: take the time from each request's sending to its reply. */
+  readonly timed?: boolean;
 }
 
 export interface RunResult {
   /** Requests, or what the batches count. */
   readonly count: number;
   readonly seconds: number;
-  /** Of a run at a rate: from each request's scheduled time to its reply, in ascending order. */
+  /** Of a run at a rate, from each request's scheduled time to its reply; of a timed run. In ascending order. */
   readonly latenciesMs: Float64Array;
   /** Of a run at a rate: the generator's longest pause between two looks at its sockets. */
   readonly ownPauseMs: number;
@@ -105,21 +111,25 @@ export class Generator<C extends Client = Client> {
   }
 
   /** Keeps all connections busy, or sends at a rate, then waits for the requests in progress. */
-  run({ seconds, perSecond }: Schedule): RunResult {
-    return perSecond > 0 ? this.#runAt(perSecond, seconds) : this.#runClosed(seconds);
+  run(schedule: Schedule): RunResult {
+    const { perSecond, seconds } = schedule;
+    return perSecond > 0 ? this.#runAt(perSecond, seconds) : this.#runClosed(schedule);
   }
 
   close(): void {
     this.#connections.close();
   }
 
-  #runClosed(seconds: number): RunResult {
-    const { all: clients, epoll } = this.#connections;
+  #runClosed({ seconds, requests = Infinity, timed = false }: Schedule): RunResult {
+    const { all, epoll } = this.#connections;
+    const clients = all.slice(0, requests);
+    const latenciesMs: number[] = [];
     const startMs = performance.now();
     let count = 0;
     let running = true;
     let busy = clients.length;
-    for (const client of clients) this.#send(client, this.#dialogue.next(client));
+    let sent = busy;
+    for (const client of clients) this.#ask(client, timed);
     for (let rounds = 1; busy > 0; rounds++) {
       const ready = epoll.wait(-1);
       if (rounds % CLOCK_ROUNDS === 0 && performance.now() - startMs >= seconds * 1000) {
@@ -130,12 +140,25 @@ export class Generator<C extends Client = Client> {
         const answered = this.#serve(client, epoll.events(index));
         if (answered === 0) continue;
         count += answered;
-        if (running) this.#send(client, this.#dialogue.next(client));
-        else busy--;
+        if (timed) latenciesMs.push(performance.now() - client.sentMs);
+        if (running && sent < requests) {
+          sent++;
+          this.#ask(client, timed);
+        } else busy--;
       }
     }
     const ranSec = (performance.now() - startMs) / 1000;
-    return { count, seconds: ranSec, latenciesMs: new Float64Array(0), ownPauseMs: 0 };
+    return {
+      count,
+      seconds: ranSec,
+      latenciesMs: Float64Array.from(latenciesMs).sort(),
+      ownPauseMs: 0,
+    };
+  }
+
+  #ask(client: C, timed: boolean): void {
+    if (timed) client.sentMs = performance.now();
+    this.#send(client, this.#dialogue.next(client));
   }
 
   #runAt(perSecond: number, seconds: number): RunResult {
@@ -223,13 +246,31 @@ export class Batches implements Dialogue<BatchClient> {
   take(client: BatchClient, input: Uint8Array, length: number): number {
     const batch = this.batches[client.batch]!;
     const { reply } = batch;
+    const isFirst = client.received === 0;
     client.received += length;
-    if (client.received < reply.length) return 0;
+    if (client.received < reply.length) {
+      // An error, which is shorter than a reply.
+      if (isFirst && input[0] !== reply.charCodeAt(0)) {
+        throw miscounted(length, batch, input.subarray(0, length));
+      }
+      return 0;
+    }
     const isWrong = !batch.endsWithId && input[length - 1] !== reply.charCodeAt(reply.length - 1);
     if (client.received > reply.length || isWrong) {
       throw miscounted(client.received, batch, input.subarray(0, length));
     }
     return batch.count;
+  }
+}
+
+/** Batches that all connections together send, each in its turn. */
+export class BatchesInTurn extends Batches {
+  #next = 0;
+
+  override next(client: BatchClient): Uint8Array {
+    client.batch = this.#next - 1;
+    this.#next = (this.#next + 1) % this.batches.length;
+    return super.next(client);
   }
 }
 

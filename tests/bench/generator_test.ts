@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertGreaterOrEqual, assertThrows } from "@std/assert";
 import { ServerProcess, TRANSPORTS } from "../support/servers/server_process.ts";
-import { Batches, Generator } from "./generator.ts";
+import { Batches, BatchesInTurn, Generator } from "./generator.ts";
 import { Mix } from "./clients/mix.ts";
-import { checkReply, preload, ROWS, seededRandom } from "./rows.ts";
+import { checkReply, eachKey, preload, ROWS, seededRandom } from "./rows.ts";
 
 // The generators call libc.
 const ignore = !TRANSPORTS.includes("native");
@@ -47,3 +47,25 @@ Deno.test("a schedule of requests is answered, one latency each", { ignore }, as
   assert(latenciesMs.every((ms) => ms > 0));
   generator.close();
 });
+
+Deno.test(
+  "a timed run of a number of requests asks for each key in its turn",
+  { ignore },
+  async () => {
+    await using server = await ServerProcess.start({});
+    const run = { seconds: Infinity, perSecond: 0, requests: 20, timed: true };
+    const timed = (command: "get" | "set", keys: number): number => {
+      const batches = new BatchesInTurn(eachKey(command, keys));
+      const generator = new Generator(server.port, CONNECTIONS, batches);
+      try {
+        const { count, latenciesMs } = generator.run(run);
+        assertEquals(count, latenciesMs.length);
+        return count;
+      } finally {
+        generator.close();
+      }
+    };
+    assertThrows(() => timed("get", 20), Error, "Cannot count replies: 5 of");
+    assertEquals([timed("set", 20), timed("get", 20)], [20, 20]);
+  },
+);

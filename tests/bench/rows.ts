@@ -44,7 +44,7 @@ interface Dialect {
 
 const STORED = "STORED\r\n";
 const END = "END\r\n";
-const VALUE = "v".repeat(VALUE_BYTES);
+export const VALUE = "v".repeat(VALUE_BYTES);
 const LARGE_VALUE = "V".repeat(LARGE_VALUE_BYTES);
 /** Stands for every cas id in expected replies. An id that starts from the clock has as many digits. */
 const ANY_ID = "4000000000000000";
@@ -156,6 +156,11 @@ export function preloadShort(): Batch[] {
   return batches;
 }
 
+/** Gets, or sets, of all keys with a number below `keys`, in order. */
+export function eachKey(command: "get" | "set", keys: number): Batch[] {
+  return Array.from({ length: keys }, (_, key) => batchOf([TEXT[command](keyText(key))], 1));
+}
+
 /** Replaces the ids in a reply, which differ from server to server. */
 function withoutIds(reply: string): string {
   if (reply[0] !== "\x81") return reply.replaceAll(/ \d{16}(?=\r\n)/g, ` ${ANY_ID}`);
@@ -169,7 +174,7 @@ function withoutIds(reply: string): string {
   return same;
 }
 
-function keyText(key: number): string {
+export function keyText(key: number): string {
   return `key:${String(key).padStart(8, "0")}`;
 }
 

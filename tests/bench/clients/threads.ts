@@ -40,11 +40,11 @@ export class ClientThreads {
   }
 
   /** Runs all threads; those at a rate share it. Returns their results as one. */
-  async run({ seconds, perSecond }: Schedule): Promise<RunResult> {
-    const share = perSecond / this.#workers.count;
+  async run(schedule: Schedule): Promise<RunResult> {
+    const perSecond = schedule.perSecond / this.#workers.count;
     const results = await this.#workers.ask<RunResult>(() => ({
       kind: "run",
-      schedule: { seconds, perSecond: share },
+      schedule: { ...schedule, perSecond },
     }));
     return {
       count: results.reduce((sum, { count }) => sum + count, 0),

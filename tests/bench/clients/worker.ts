@@ -33,7 +33,8 @@ function obey(order: ClientOrder): RunResult | null {
   }
   const dialogue = dialogueOf(order.load, order.seed);
   generator = new Generator(order.port, order.connections, dialogue, order.tls);
-  if (dialogue instanceof Batches) {
+  // The first gets of keys in their turn are what is measured.
+  if (dialogue instanceof Batches && !("each" in Object(order.load))) {
     generator.verify(dialogue.batches.slice(0, CHECKED_BATCHES), checkReply(dialogue.batches));
   }
   return null;

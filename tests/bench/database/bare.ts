@@ -1,7 +1,19 @@
 /** The databases without a server in front of them: single reads and commits of rows as wide as a server's. */
 import { DatabaseSync } from "node:sqlite";
 import { PostgresServer } from "../../support/servers/postgres.ts";
-import { keyOf, type LoadResult, quantilesOf, VALUE } from "./closed_load.ts";
+import { keyText, VALUE } from "../rows.ts";
+import { quantile } from "../table.ts";
+
+export interface LoadResult {
+  readonly perSecond: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+
+/** @param sorted Latencies in milliseconds, in ascending order. */
+export function loadResult(perSecond: number, sorted: Float64Array): LoadResult {
+  return { perSecond, p50Ms: quantile(sorted, 0.5), p99Ms: quantile(sorted, 0.99) };
+}
 
 /** A database, and a table in it that nobody else uses. */
 export interface BareDatabase extends AsyncDisposable {
@@ -28,7 +40,7 @@ export function openSqlite(folder: string, keys: number): BareDatabase {
   );
   const read = bare.prepare(`SELECT ${COLUMNS} FROM bare WHERE key = ?`);
   const write = bare.prepare(`INSERT INTO bare (${COLUMNS}) VALUES (?, 0, ?, 1) ${UPSERT}`);
-  const names = Array.from({ length: keys }, (_, at) => new TextEncoder().encode(keyOf(at)));
+  const names = Array.from({ length: keys }, (_, at) => new TextEncoder().encode(keyText(at)));
   const value = new TextEncoder().encode(VALUE);
   bare.exec("BEGIN");
   for (const name of names) write.run(name, value);
@@ -43,8 +55,8 @@ export function openSqlite(folder: string, keys: number): BareDatabase {
       nowMs = performance.now();
       latenciesMs.push(nowMs - beforeMs);
     }
-    const perSecond = latenciesMs.length / seconds;
-    return Promise.resolve({ perSecond, ...quantilesOf(Float64Array.from(latenciesMs)) });
+    const sorted = Float64Array.from(latenciesMs).sort();
+    return Promise.resolve(loadResult(latenciesMs.length / seconds, sorted));
   };
   return {
     name: "SQLite",
@@ -81,7 +93,7 @@ export async function openPostgres(folder: string, keys: number): Promise<BareDa
     );
     const perSecond = Number(/tps = ([\d.]+)/.exec(output)?.[1]);
     if (!(perSecond > 0)) throw new Error(`pgbench printed no transactions a second: ${output}`);
-    return { perSecond, ...quantilesOf(await latenciesIn(place)) };
+    return loadResult(perSecond, (await latenciesIn(place)).sort());
   };
   return {
     name: "PostgreSQL",

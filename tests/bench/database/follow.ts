@@ -6,8 +6,8 @@ import { runInit } from "../../support/servers/proxy_process.ts";
 import { Client } from "../../support/servers/server_process.ts";
 import { readOptions } from "../options.ts";
 import { type BenchServer, connectWhenOpen, cpuNanoseconds } from "../processes.ts";
+import { VALUE } from "../rows.ts";
 import { quantile, ranged, Table, whole } from "../table.ts";
-import { VALUE } from "./closed_load.ts";
 import { benchFolder, CLIENTS, compareAll, KEYS, loadsOf, start } from "./run.ts";
 
 const LAG = ["p50, ms", "p99, ms", "longest, ms", "changes"];
@@ -93,8 +93,8 @@ export async function main(args: readonly string[]): Promise<void> {
   const [view, bare] = [loadsOf(port, seconds), loadsOf(port + 1, seconds)];
   await bare.hits();
   await view.gets(CLIENTS);
-  const both = { ours: () => view.gets(CLIENTS), theirs: [() => bare.gets(CLIENTS)] };
-  await compareAll([{ name: "hit", by: "p50Ms", goal: "", ...both }], parts, rounds);
+  const both = [view, bare].map((each) => () => each.gets(CLIENTS));
+  await compareAll([["hit", "p50Ms", "", both[0]!, both[1]!]], parts, rounds);
 }
 
 // deno-lint-ignore explicit-function-return-type

@@ -1,11 +1,17 @@
 /** Rows of a database: hits, misses and writes beside a server without `--db` and the database alone. */
-import { Workers } from "../clients/workers.ts";
+import { ClientThreads } from "../clients/threads.ts";
+import type { Schedule } from "../generator.ts";
 import { readOptions } from "../options.ts";
 import { type BenchServer, say, startLeased } from "../processes.ts";
 import { median } from "../rows.ts";
-import { ranged, Table, whole } from "../table.ts";
-import { type BareDatabase, openPostgres, openSqlite } from "./bare.ts";
-import type { ClosedLoad, LoadResult } from "./closed_load.ts";
+import { alternate, ranged, Table, whole } from "../table.ts";
+import {
+  type BareDatabase,
+  type LoadResult,
+  loadResult,
+  openPostgres,
+  openSqlite,
+} from "./bare.ts";
 
 /** Rows that are read and written. */
 export const KEYS = 10_000;
@@ -14,15 +20,15 @@ const FIGURES = ["p50, ms", "p99, ms", "per second"];
 /** What the driver of PostgreSQL reads. */
 const VARIABLES = "PG*,USERNAME,USER,LOGNAME";
 
-/** A table's row: a load of a server with rows, and what it is compared with in the same round. */
-export interface Comparison {
-  readonly name: string;
+/** A table's row: a load of a server with rows, and those that it is compared with in the same round. */
+export type Comparison = readonly [
+  name: string,
   /** `perSecond`: ours ÷ theirs; `p50Ms`: the time of ours ÷ the sum of theirs. */
-  readonly by: "perSecond" | "p50Ms";
-  readonly goal: string;
-  ours(): Promise<LoadResult>;
-  readonly theirs: readonly (() => Promise<LoadResult>)[];
-}
+  by: "perSecond" | "p50Ms",
+  goal: string,
+  ours: () => Promise<LoadResult>,
+  ...theirs: (() => Promise<LoadResult>)[],
+];
 
 export async function main(args: readonly string[]): Promise<void> {
   const { seconds, rounds, port, databases, caches, parts, folder } = readOptions(args, {
@@ -79,35 +85,37 @@ export function start(
   return startLeased(port, 1, "native", options, permissions, cores);
 }
 
-/** What the clients ask of one server. */
+/** The loads of one server. */
 export type Loads = ReturnType<typeof loadsOf>;
 
 // deno-lint-ignore explicit-function-return-type
 export function loadsOf(port: number, seconds: number) {
-  const run = (of: Partial<ClosedLoad>): Promise<LoadResult> =>
-    runLoad({
-      port,
-      connections: CLIENTS,
-      seconds,
-      command: "get",
-      keys: KEYS,
-      isOnce: false,
-      ...of,
-    });
+  const run = async (
+    each: "get" | "set",
+    connections: number,
+    schedule: Partial<Schedule> = {},
+  ): Promise<LoadResult> => {
+    const load = { each, keys: KEYS };
+    const clients = await ClientThreads.open(port, load, { count: 1, connections });
+    const ran = await clients.run({ seconds, perSecond: 0, timed: true, ...schedule });
+    await clients.close();
+    return loadResult(ran.count / ran.seconds, ran.latenciesMs);
+  };
+  const once = { seconds: Infinity, requests: KEYS };
   return {
     /** Gets of cached rows. */
     async hits(): Promise<LoadResult> {
-      await run({ command: "set", isOnce: true, seconds: Infinity });
-      await run({ isOnce: true, seconds: Infinity });
-      return await run({});
+      await run("set", CLIENTS, once);
+      await run("get", CLIENTS, once);
+      return await run("get", CLIENTS);
     },
     /** Gets of rows that are not cached, by one client. */
     async misses(): Promise<LoadResult> {
       await flush(port);
-      return await run({ connections: 1, isOnce: true });
+      return await run("get", 1, { requests: KEYS });
     },
-    gets: (connections: number) => run({ connections }),
-    writes: (connections: number) => run({ connections, command: "set" }),
+    gets: (connections: number) => run("get", connections),
+    writes: (connections: number) => run("set", connections),
   };
 }
 
@@ -117,36 +125,14 @@ function comparisons(
   database: BareDatabase,
   seconds: number,
 ): Comparison[] {
-  const isSqlite = database.name === "SQLite";
+  const many = database.name === "SQLite" ? "≥ 5" : "≥ 1.0";
+  const writes = (clients: number) => (): Promise<LoadResult> => database.writes(clients, seconds);
+  // deno-fmt-ignore
   return [
-    {
-      name: "hit",
-      by: "p50Ms",
-      goal: "≤ 1.02",
-      ours: () => own.hits(),
-      theirs: [() => bare.hits()],
-    },
-    {
-      name: "miss",
-      by: "p50Ms",
-      goal: "≤ 1.3",
-      ours: () => own.misses(),
-      theirs: [() => bare.gets(1), () => database.reads(seconds)],
-    },
-    {
-      name: "one writer",
-      by: "perSecond",
-      goal: "≥ 0.6",
-      ours: () => own.writes(1),
-      theirs: [() => database.writes(1, seconds)],
-    },
-    {
-      name: `many writers: ${CLIENTS}`,
-      by: "perSecond",
-      goal: isSqlite ? "≥ 5" : "≥ 1.0",
-      ours: () => own.writes(CLIENTS),
-      theirs: [() => database.writes(CLIENTS, seconds)],
-    },
+    ["hit", "p50Ms", "≤ 1.02", own.hits, bare.hits],
+    ["miss", "p50Ms", "≤ 1.3", own.misses, () => bare.gets(1), () => database.reads(seconds)],
+    ["one writer", "perSecond", "≥ 0.6", () => own.writes(1), writes(1)],
+    [`many writers: ${CLIENTS}`, "perSecond", many, () => own.writes(CLIENTS), writes(CLIENTS)],
   ];
 }
 
@@ -158,26 +144,21 @@ export async function compareAll(
 ): Promise<void> {
   const table = new Table("load", "ratio", "goal", ...FIGURES, "beside: " + FIGURES.join(", "));
   for (const one of comparisons) {
-    if (parts.includes(one.name.split(" ")[0]!)) await compare(one, rounds, table);
+    if (parts.includes(one[0].split(" ")[0]!)) await compare(one, rounds, table);
   }
 }
 
 async function compare(
-  { name, by, goal, ours, theirs }: Comparison,
+  [name, by, goal, ...loads]: Comparison,
   rounds: number,
   table: Table,
 ): Promise<void> {
-  const own: LoadResult[] = [];
-  const others: LoadResult[][] = theirs.map(() => []);
-  for (let round = 0; round < rounds; round++) {
-    own.push(await ours());
-    for (const [at, run] of theirs.entries()) others[at]!.push(await run());
-  }
-  const ratios = own.map((result, round) =>
+  const [own, ...others] = await alternate(loads, rounds, (load) => load());
+  const ratios = own!.map((result, round) =>
     result[by] / others.reduce((sum, results) => sum + results[round]![by], 0)
   );
   const beside = others.map((results) => figuresOf(results).join(", ")).join("; ");
-  table.row(name, ranged(ratios), goal, ...figuresOf(own), beside);
+  table.row(name, ranged(ratios), goal, ...figuresOf(own!), beside);
 }
 
 /** The medians of p50, p99 and requests a second. */
@@ -194,14 +175,4 @@ async function flush(port: number): Promise<void> {
   using connection = await Deno.connect({ hostname: "127.0.0.1", port });
   await connection.write(new TextEncoder().encode("flush_all\r\n"));
   await connection.read(new Uint8Array(64));
-}
-
-/** Runs a load in a thread of its own. */
-async function runLoad(load: ClosedLoad): Promise<LoadResult> {
-  const workers = new Workers<ClosedLoad>(new URL("./closed_load.ts", import.meta.url), 1);
-  try {
-    return (await workers.ask<LoadResult>(() => load))[0]!;
-  } finally {
-    workers.close();
-  }
 }
