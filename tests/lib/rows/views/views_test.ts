@@ -470,3 +470,19 @@ testDatabases(
   },
   ["PostgreSQL"],
 );
+
+testDatabases("a lock and an update token on a view keep no old value", async (database) => {
+  await using shop = await Shop.open(database);
+  await using origin = await shop.start();
+  using client = await origin.connect();
+  using other = await origin.connect();
+  for (const key of ["name:Chess", "product:2"]) await read(client, key);
+  await client.ask("lock name:Chess\r\n", "OK\r\n");
+  await client.send("token get product:2\r\n");
+  assertMatch(await client.until("\r\n"), /^TOKEN \d+\r\n$/);
+  await shop.writer.write("UPDATE product SET name = 'Go' WHERE id = 2");
+  for (const each of [client, other]) {
+    await untilReads([each], "name:Chess", "");
+    await until(async () => (await read(each, "product:2")).includes("Go"));
+  }
+});
