@@ -43,26 +43,35 @@ const SLICE_KEY_SIZE = 8;
 const REQUESTS_PER_TICK = 256;
 const NEW_KEYS = 1 << 28;
 
-/** Replays the traces one after another, each with keys of its own; the last one's result counts. */
+/**
+ * Replays the traces one after another, each with keys of its own.
+ *
+ * @param restarts Whether the store stops and starts amid the last trace.
+ * @returns The miss ratio of the last trace.
+ */
 async function replayTraces(
-  table: Table,
   run: TraceRun,
   folder: string,
   limit: number,
   delayHits: number,
-): Promise<void> {
+  restarts: boolean,
+): Promise<number> {
   const target = new StoreTarget({ memoryLimitBytes: run.memoryMib * MIB }, delayHits);
   const options = { ...REPLAY_DEFAULTS, ...run.options };
   let firstKey = 0;
   let ratio = NaN;
   for (const name of run.traces) {
     const trace = await readTrace(`${folder}/${name}.csv.gz`, limit || run.limit);
+    if (restarts && name === run.traces.at(-1)) {
+      target.restartAfter(Math.floor(trace.rows * options.copies / 2));
+    }
     const { gets, misses, refused } = replay(trace, target, options, firstKey);
     if (refused + target.wrong > 0) throw new Error(`${refused} refused, ${target.wrong} wrong`);
     firstKey += trace.keyCount * options.copies;
     ratio = misses / gets;
   }
-  table.row(run.name, run.memcached.toFixed(3), ratio.toFixed(4));
+  if (target.isRestartDue) throw new Error("no restart took place");
+  return ratio;
 }
 
 /** Times the sets of `count` new small items, then of some that come for deleted ones, so that the index stays. */
@@ -170,13 +179,21 @@ export async function main(args: readonly string[]): Promise<void> {
     run: [""],
     limit: 0,
     "delay-hits": 0,
+    /** Replay each trace a second time, with a restart halfway. */
+    restart: false,
     items: 10_000_000,
   });
   const isWanted = (name: string): boolean => given.run.some((start) => name.startsWith(start));
   const traceRuns = TRACE_RUNS.filter(({ name }) => isWanted(name));
-  const table = traceRuns.length > 0 ? new Table("miss ratio", "memcached", "leased") : undefined;
+  const ratioOf = (run: TraceRun, restarts: boolean): Promise<number> =>
+    replayTraces(run, given.traces, given.limit, given["delay-hits"], restarts);
+  const table = traceRuns.length > 0
+    ? new Table("miss ratio", "memcached", "leased", "restarted")
+    : undefined;
   for (const run of traceRuns) {
-    await replayTraces(table!, run, given.traces, given.limit, given["delay-hits"]);
+    const ratios = [await ratioOf(run, false)];
+    if (given.restart) ratios.push(await ratioOf(run, true));
+    table!.row(run.name, run.memcached.toFixed(3), ...ratios.map((ratio) => ratio.toFixed(4)));
   }
   if (isWanted("index")) index(given.items);
   for (const run of SLICE_RUNS.filter(([name]) => isWanted(name))) slices(run);

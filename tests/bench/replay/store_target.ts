@@ -4,10 +4,11 @@ import { Operation, StoreMode } from "../../../store/operation.ts";
 import { deadlineSec, writeClock } from "../../../store/clock.ts";
 import { Hits } from "../../../store/items/hits.ts";
 import { NO_ITEM, WORD } from "../../../store/memory/item.ts";
-import { MIB } from "../../../store/limits.ts";
+import { MIB, type StoreOptions } from "../../../store/limits.ts";
 import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import type { ReplayTarget } from "./replay.ts";
+import { SavedStore } from "../../support/saved_store.ts";
 import { type ChangedOptions, storeOptions } from "../../support/store.ts";
 import { Timings } from "../timings.ts";
 
@@ -27,14 +28,17 @@ const REQUESTS_PER_MS = 40;
  * back and compared.
  */
 export class StoreTarget implements ReplayTarget {
-  readonly memory: Memory;
-  readonly cache: Cache;
+  memory: Memory;
+  cache: Cache;
   readonly operation: Operation;
+  readonly #options: StoreOptions;
+  readonly #delayHits: number;
   readonly #input = new ByteRegion(new ArrayBuffer(2 * MIB));
   readonly #output = new ByteRegion(new ArrayBuffer(64));
   /** The list of delayed hits; null: each hit is noted at once. */
-  readonly #hits: Hits | null;
+  #hits: Hits | null;
   #requests = 0;
+  #restartAt = Infinity;
   #maintainedAtMs = 0;
   /** Values that came back with other bytes or another length. */
   wrong = 0;
@@ -43,14 +47,40 @@ export class StoreTarget implements ReplayTarget {
 
   /** @param delayHits Hits that are delayed until the list of them is full; 0: none. */
   constructor(changed: ChangedOptions, delayHits = 0) {
-    this.memory = new Memory(createSharedMemory(storeOptions(changed)));
+    this.#options = storeOptions(changed);
+    this.#delayHits = delayHits;
+    this.memory = new Memory(createSharedMemory(this.#options));
     this.cache = Cache.format(this.memory);
     this.operation = new Operation(this.#input);
-    const { items, index } = this.cache.links;
-    this.#hits = delayHits === 0 ? null : new Hits(this.memory, items, index, delayHits);
+    this.#hits = this.#newHits();
     for (let at = VALUE_OFFSET; at < this.#input.bytes.length; at++) {
       this.#input.bytes[at] = 97 + (at * 7) % 26;
     }
+  }
+
+  #newHits(): Hits | null {
+    const { items, index } = this.cache.links;
+    return this.#delayHits === 0 ? null : new Hits(this.memory, items, index, this.#delayHits);
+  }
+
+  /** Has the store stop and start, as a server does with `--snapshot`, after so many further requests. */
+  restartAfter(requests: number): void {
+    this.#restartAt = this.#requests + requests;
+  }
+
+  /** Whether `restartAfter` is still to come. */
+  get isRestartDue(): boolean {
+    return this.#restartAt < Infinity;
+  }
+
+  #restart(): void {
+    this.#restartAt = Infinity;
+    this.#hits?.apply();
+    const saved = new SavedStore(this.cache);
+    this.memory = new Memory(createSharedMemory(saved.optionsFrom(this.#options, 0)));
+    this.cache = Cache.format(this.memory);
+    this.#hits = this.#newHits();
+    if (!saved.restore(this.cache, 0)) throw new Error("the pages were not taken as they are");
   }
 
   get(key: number, keySize: number, valueSize: number): boolean {
@@ -96,10 +126,11 @@ export class StoreTarget implements ReplayTarget {
 
   /** Makes `operation` be about this key. */
   name(key: number, keySize: number): void {
-    this.operation.keyLength = this.#writeKey(key, keySize);
+    this.operation.setKey(0, this.#writeKey(key, keySize), 0);
   }
 
   tick(milliseconds: number): void {
+    if (this.#requests >= this.#restartAt) this.#restart();
     const now = Math.max(milliseconds, this.#requests / REQUESTS_PER_MS);
     if (now < this.#maintainedAtMs + MAINTENANCE_EVERY_MS) return;
     this.#maintainedAtMs = now;

@@ -94,3 +94,15 @@ for (const [name, draw, sizes, bound] of CASES) {
     assertGreater(missRatio(trace, new Lru(MEMORY_BYTES, false)), bound, "FIFO");
   });
 }
+
+Deno.test("a restart with a snapshot changes no miss ratio by more than 0.001", () => {
+  const trace = traceOf(withOneHitWonders(0.9, 0.25, randomFrom(5)), MIXED);
+  const [steady, restarted] = [false, true].map((restarts) => {
+    const store = new StoreTarget({ memoryLimitBytes: MEMORY_BYTES });
+    if (restarts) store.restartAfter(REQUESTS / 2);
+    const ratio = missRatio(trace, store);
+    assertEquals([store.wrong, store.isRestartDue], [0, false]);
+    return ratio;
+  });
+  assertLess(Math.abs(restarted! - steady!), 0.001);
+});
