@@ -1,4 +1,4 @@
--- Rights of the origin's user for --follow, beside those of contrib/proxy_user.sql, after:
+-- Rights of the origin's user for --follow, beside those of contrib/proxy_user.sql. For a superuser, after:
 -- leased proxy init --follow --run --db postgres://…
 ALTER ROLE proxy REPLICATION;
 GRANT SELECT, INSERT, UPDATE, DELETE ON leased_follow TO proxy;
