@@ -22,8 +22,10 @@ const APPLIED_BETWEEN = 5;
 const PAUSE_MS = 10;
 const KINDS = [
   ...["node killed", "node stopped", "node cut", "client cut"] as const,
-  ...["origin killed", "database killed"] as const,
+  ...["origin killed", "views read again", "database killed", "slot dropped"] as const,
 ];
+/** Kinds at the end that only PostgreSQL has. */
+const POSTGRES_KINDS = 2;
 
 const VIEWS = {
   "item:{id}": {
@@ -121,7 +123,7 @@ class ViewsChaos implements Disturbed<ViewsRan> {
     for (let id = 0; id < ITEMS; id++) {
       await writer.query(`INSERT INTO item VALUES (${id}, ${id % PLACES}, 0)`);
     }
-    await Deno.writeTextFile(`${this.#folder}/views.jsonc`, JSON.stringify(VIEWS));
+    await this.#writeViews(1000);
     const { code, stderr } = await runInit(this.#place, [
       ...["--follow", "--views", `${this.#folder}/views.jsonc`, "--run"],
     ]);
@@ -143,7 +145,7 @@ class ViewsChaos implements Disturbed<ViewsRan> {
   }
 
   async disturb(): Promise<void> {
-    const kind = KINDS[this.#choose(KINDS.length - (this.#isPostgres ? 0 : 1))]!;
+    const kind = KINDS[this.#choose(KINDS.length - (this.#isPostgres ? 0 : POSTGRES_KINDS))]!;
     const node = this.#nodes[this.#choose(NODES)]!;
     this.#disturbances[kind] = (this.#disturbances[kind] ?? 0) + 1;
     switch (kind) {
@@ -162,9 +164,35 @@ class ViewsChaos implements Disturbed<ViewsRan> {
       case "origin killed":
         await kill(this.#origin!);
         return await this.#replaceOrigin();
+      case "views read again":
+        // Another longest age: the keys of every view are emptied.
+        await this.#writeViews(1 + this.#choose(1000));
+        return this.#origin!.signal("SIGHUP");
       case "database killed":
         return await (await sharedPostgres()).restart();
+      case "slot dropped":
+        await kill(this.#origin!);
+        await this.#dropSlot();
+        return await this.#replaceOrigin();
     }
+  }
+
+  async #writeViews(maxAge: number): Promise<void> {
+    const views = Object.entries(VIEWS).map(([key, view]) => [key, { ...view, "max-age": maxAge }]);
+    await Deno.writeTextFile(
+      `${this.#folder}/views.jsonc`,
+      JSON.stringify(Object.fromEntries(views)),
+    );
+  }
+
+  /** The changes that no origin has read are lost with the slot. */
+  async #dropSlot(): Promise<void> {
+    const sql = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots " +
+      "WHERE database = current_database()";
+    const { url } = this.#database;
+    const postgres = await sharedPostgres();
+    // The process that has sent the log ends a moment after its origin.
+    await until(() => postgres.execute(sql, url).then(() => true, () => false));
   }
 
   /** Ends all writers, waits until the log is applied, and compares every view everywhere with its query. */
