@@ -17,16 +17,16 @@ import {
 } from "../../../lib/rows/flows/steps.ts";
 import { RowKind, type RowRequest } from "../../../store/row_cache.ts";
 import type { RequestSlot } from "../../../store/rows/row_requests.ts";
-import type { ExploredWorld, Move } from "../explore.ts";
 import { KEY } from "../key_record.ts";
 import { OriginStore } from "../origins/origin_store.ts";
 import { Table } from "../origins/table.ts";
 import { RecordingList } from "../proxies/recording_list.ts";
 import { RecordingStates } from "../proxies/recording_states.ts";
+import { type Act, ActingWorld } from "../scenario_world.ts";
 import { nameOf, type TraceWriter } from "../trace.ts";
 import { ChangeLog } from "./change_log.ts";
 import { FollowNodes } from "./follow_nodes.ts";
-import type { FollowClient, FollowEvent, FollowFault, FollowScenario } from "./follow_scenario.ts";
+import type { FollowClient, FollowScenario } from "./follow_scenario.ts";
 
 interface Actor {
   readonly client: FollowClient;
@@ -66,13 +66,8 @@ interface ListedCache extends LeaseCache {
   isQuarantined: boolean;
 }
 
-type Act = () => void;
-
 /** The follower of the log: its real flow and those of rows, over the real store, with listed caches and a database. */
-export class FollowWorld implements ExploredWorld {
-  readonly canBePlayed = false;
-  readonly servers = 0;
-  readonly #scenario: FollowScenario;
+export class FollowWorld extends ActingWorld<FollowScenario> {
   readonly #table = new Table(false);
   readonly #log: ChangeLog;
   readonly #store = new OriginStore();
@@ -87,31 +82,25 @@ export class FollowWorld implements ExploredWorld {
   #logStep!: LogStep;
   /** Whether the step of the follower is under way. */
   #isBusy = false;
-  #budget = new Map<FollowEvent, number>();
   #lastLease = 0;
-  #trace: TraceWriter | undefined;
 
   constructor(scenario: FollowScenario) {
-    this.#scenario = scenario;
+    super(scenario);
     this.#log = new ChangeLog(
       this.#table,
-      !this.#has("leavesOldKeyOut"),
-      !this.#has("appliesUnseen"),
+      !this.has("leavesOldKeyOut"),
+      !this.has("appliesUnseen"),
     );
     const { nodes = 0 } = scenario;
-    this.#nodes = new FollowNodes(nodes, (fault) => this.#has(fault), (text) => this.#note(text));
+    this.#nodes = new FollowNodes(nodes, (fault) => this.has(fault), (text) => this.note(text));
   }
 
-  get name(): string {
-    return this.#scenario.name;
-  }
-
-  start(trace?: TraceWriter): void {
-    const { clients, caches, isCold = false, events = {} } = this.#scenario;
+  override start(trace?: TraceWriter): void {
+    const { clients, caches, isCold = false } = this.scenario;
     this.#table.start(true);
     this.#log.start();
     this.#lastLease = 0;
-    this.#budget = new Map(Object.entries(events) as [FollowEvent, number][]);
+    this.refill();
     const value = isCold ? null : 0;
     this.#caches = Array.from(
       { length: caches },
@@ -126,11 +115,11 @@ export class FollowWorld implements ExploredWorld {
       slot: undefined,
       requests: [],
     }));
-    this.#trace = undefined;
+    this.trace = undefined;
     this.#nodes.start();
     this.#boot();
     this.#nodes.fill(value);
-    this.#trace = trace;
+    this.trace = trace;
     if (!isCold) {
       const slot = this.#store.submit(RowKind.READ, 99);
       this.#store.cache.rows!.answerRead(this.#store.take(), this.#table.read().row, true);
@@ -155,55 +144,30 @@ export class FollowWorld implements ExploredWorld {
     this.#open();
   }
 
-  #has(fault: FollowFault): boolean {
-    return this.#scenario.fault === fault;
-  }
-
-  #may(event: FollowEvent): boolean {
-    return (this.#budget.get(event) ?? 0) > 0;
-  }
-
-  #spend(event: FollowEvent, text: string): void {
-    this.#budget.set(event, this.#budget.get(event)! - 1);
-    this.#note(text);
-  }
-
-  #note(text: string): void {
-    this.#trace?.note(text);
-  }
-
   // --- moves -------------------------------------------------------------------------------------
 
-  moves(): Move[] {
-    return [...this.#acts().keys()];
-  }
-
-  move(move: Move): void {
-    this.#acts()[move]!();
-  }
-
-  #acts(): Act[] {
+  protected override acts(): Act[] {
     const acts: Act[] = [];
     for (const actor of this.#actors) {
       if (actor.state !== "ended" && actor.state !== "waiting") acts.push(() => this.#act(actor));
     }
     if (this.#canFollow()) acts.push(() => this.#follow());
     for (const running of this.#running) acts.push(...this.#runningActs(running));
-    acts.push(...this.#nodes.acts(this.#may("loseNode"), (text) => this.#spend("loseNode", text)));
-    if (this.#may("restart")) acts.push(() => this.#restart());
-    const canLose = this.#log.isSeen || this.#has("beginsBehindUnseen");
-    if (this.#may("loseSlot") && canLose) acts.push(() => this.#loseSlot());
+    acts.push(...this.#nodes.acts(this.may("loseNode"), (text) => this.spend("loseNode", text)));
+    if (this.may("restart")) acts.push(() => this.#restart());
+    const canLose = this.#log.isSeen || this.has("beginsBehindUnseen");
+    if (this.may("loseSlot") && canLose) acts.push(() => this.#loseSlot());
     return acts;
   }
 
   #restart(): void {
-    this.#spend("restart", "the origin restarts");
+    this.spend("restart", "the origin restarts");
     for (const actor of this.#actors) if (actor.state === "waiting") actor.state = "ended";
     this.#boot();
   }
 
   #loseSlot(): void {
-    this.#spend("loseSlot", "the log is lost");
+    this.spend("loseSlot", "the log is lost");
     this.#log.lose();
   }
 
@@ -222,11 +186,11 @@ export class FollowWorld implements ExploredWorld {
         return this.#write(actor);
       case "direct":
         if (actor.state === "idle") {
-          this.#note(`a commit of ${name}, ${client.deed}, is in the log`);
+          this.note(`a commit of ${name}, ${client.deed}, is in the log`);
           this.#log.append(name, client.deed);
           actor.state = "logged";
         } else {
-          this.#note(`reads see the commit of ${name}`);
+          this.note(`reads see the commit of ${name}`);
           this.#log.show(name);
           actor.state = "ended";
         }
@@ -235,7 +199,7 @@ export class FollowWorld implements ExploredWorld {
 
   #readAtOrigin(actor: Actor): void {
     const store = this.#store;
-    this.#note(`${actor.name} asks for the row`);
+    this.note(`${actor.name} asks for the row`);
     actor.state = "waiting";
     actor.slot = store.submit(RowKind.READ, 1 + this.#actors.indexOf(actor));
     actor.requests = store.take();
@@ -243,7 +207,7 @@ export class FollowWorld implements ExploredWorld {
       const [{ row, cacheable }] = reads as [Read];
       store.cache.rows!.answerRead(actor.requests, row, cacheable);
       store.result(actor.slot!);
-      this.#note(`the origin's cache has ${store.cached}`);
+      this.note(`the origin's cache has ${store.cached}`);
       actor.state = "ended";
     });
   }
@@ -279,12 +243,12 @@ export class FollowWorld implements ExploredWorld {
           actor.state = "ended";
           return;
         }
-        this.#note(`${actor.name} takes the lease of ${name}`);
+        this.note(`${actor.name} takes the lease of ${name}`);
         actor.leaseId = cache.leaseId = ++this.#lastLease;
         actor.state = "leased";
         return;
       case "leased":
-        this.#note(`${actor.name} asks the origin`);
+        this.note(`${actor.name} asks the origin`);
         actor.state = "waiting";
         return begin((read) => {
           actor.state = "read";
@@ -296,14 +260,14 @@ export class FollowWorld implements ExploredWorld {
         if (cache.leaseId !== actor.leaseId) return;
         cache.leaseId = 0;
         if (!cacheable || row === null) return;
-        this.#note(`${actor.name} fills ${name} with version ${row.version}`);
+        this.note(`${actor.name} fills ${name} with version ${row.version}`);
         cache.value = row.version;
       }
     }
   }
 
   #write(actor: Actor): void {
-    this.#note(`${actor.name} writes through the origin`);
+    this.note(`${actor.name} writes through the origin`);
     actor.state = "waiting";
     const edit = { flags: 0, data: new Uint8Array() };
     const write = this.#flows.write([{ key: KEY, edit, tokenId: 0, connection: 0 }]);
@@ -315,8 +279,8 @@ export class FollowWorld implements ExploredWorld {
   #open(): void {
     this.#log.open();
     this.#isBusy = false;
-    if (this.#has("beginsEarly")) this.#log.hasGap = false;
-    this.#follower = followLog(!this.#log.hasGap || this.#has("emptiesNothing"));
+    if (this.has("beginsEarly")) this.#log.hasGap = false;
+    this.#follower = followLog(!this.#log.hasGap || this.has("emptiesNothing"));
     this.#logStep = this.#follower.next().value;
   }
 
@@ -335,7 +299,7 @@ export class FollowWorld implements ExploredWorld {
         this.#log.hasGap = false;
         return this.#proceed(undefined);
       case "confirm":
-        this.#note("the follower confirms");
+        this.note("the follower confirms");
         this.#log.confirm(step.position);
         return this.#proceed(undefined);
       case "expel":
@@ -350,13 +314,13 @@ export class FollowWorld implements ExploredWorld {
   #next(): void {
     if (this.#log.isBroken) return this.#reopen();
     const changes = this.#log.take();
-    this.#note(`the follower takes the change of ${changes.keys}`);
-    if (this.#has("confirmsEarly")) this.#log.confirm(changes.position);
+    this.note(`the follower takes the change of ${changes.keys}`);
+    if (this.has("confirmsEarly")) this.#log.confirm(changes.position);
     this.#proceed(changes);
   }
 
   #reopen(): void {
-    this.#note("the follower opens the log again");
+    this.note("the follower opens the log again");
     this.#open();
   }
 
@@ -396,12 +360,12 @@ export class FollowWorld implements ExploredWorld {
     const { step, answered, end } = running;
     if (end !== undefined) return [() => this.#resume(running, end.result)];
     if (running.deletion !== undefined) {
-      const isDone = this.#has("leavesNodesBehind") || this.#nodes.isDone(running.deletion);
+      const isDone = this.has("leavesNodesBehind") || this.#nodes.isDone(running.deletion);
       return isDone ? [() => this.#resume(running, undefined)] : [];
     }
     if (step.kind !== "invalidateListed") {
       const acts = [() => this.#executeStep(running)];
-      if (step.kind === "quarantine" && this.#may("cacheFails")) {
+      if (step.kind === "quarantine" && this.may("cacheFails")) {
         acts.push(() => this.#failQuarantine(running));
       }
       return acts;
@@ -409,20 +373,20 @@ export class FollowWorld implements ExploredWorld {
     const left = step.caches.filter((cache) => (answered & (1 << cache)) === 0);
     return left.flatMap((cache) => [
       () => this.#deleteAt(running, cache, true),
-      ...this.#may("cacheFails") ? [() => this.#deleteAt(running, cache, false)] : [],
+      ...this.may("cacheFails") ? [() => this.#deleteAt(running, cache, false)] : [],
     ]);
   }
 
   #deleteAt(running: Running, at: number, answers: boolean): void {
     const step = running.step as FlowStep<number> & { kind: "invalidateListed" };
     const cache = this.#caches[at]!;
-    if (answers) this.#note(`cache ${at + 1} deletes ${step.keys}`);
+    if (answers) this.note(`cache ${at + 1} deletes ${step.keys}`);
     if (answers && step.keys.includes(KEY)) {
       cache.value = null;
-      if (!this.#has("keepsLease")) cache.leaseId = 0;
+      if (!this.has("keepsLease")) cache.leaseId = 0;
     }
     if (!answers) {
-      this.#spend("cacheFails", `cache ${at + 1} does not answer`);
+      this.spend("cacheFails", `cache ${at + 1} does not answer`);
       running.failed |= 1 << at;
     }
     running.answered |= 1 << at;
@@ -431,7 +395,7 @@ export class FollowWorld implements ExploredWorld {
   }
 
   #failQuarantine(running: Running): void {
-    this.#spend("cacheFails", "a cache does not answer");
+    this.spend("cacheFails", "a cache does not answer");
     running.hasFailed = true;
     this.#go(running, () => running.flow.throw(new CacheError("no reply")));
   }
@@ -440,23 +404,23 @@ export class FollowWorld implements ExploredWorld {
     const { step } = running;
     switch (step.kind) {
       case "readRows":
-        this.#note(`the database reads version ${this.#table.committed}`);
+        this.note(`the database reads version ${this.#table.committed}`);
         // What a read has found is late.
         running.end = { result: step.keys.map(() => this.#table.read()) };
         return;
       case "writeRows":
-        this.#note("the database writes");
+        this.note("the database writes");
         return this.#resume(
           running,
           this.#table.write(step.writes, step.epoch, () => running.name),
         );
       case "quarantine": {
         const cache = this.#caches[step.cache]!;
-        this.#note(`cache ${step.cache + 1} is emptied`);
+        this.note(`cache ${step.cache + 1} is emptied`);
         cache.isQuarantined = step.on;
-        if (step.on && !this.#has("forgetsPrefixListed")) {
+        if (step.on && !this.has("forgetsPrefixListed")) {
           cache.value = null;
-          if (!this.#has("keepsLease")) cache.leaseId = 0;
+          if (!this.has("keepsLease")) cache.leaseId = 0;
         }
         return this.#resume(running, undefined);
       }
@@ -484,19 +448,19 @@ export class FollowWorld implements ExploredWorld {
         this.#store.delete();
         return this.#resume(running, step.keys.map(() => true));
       case "expelHere":
-        this.#note("the origin deletes");
+        this.note("the origin deletes");
         if (step.keys.includes(KEY)) this.#expel();
         return this.#resume(running, undefined);
       case "expelPrefixesHere":
-        this.#note("the origin deletes what has a prefix");
-        if (!this.#has("forgetsPrefixHere")) this.#expelPrefixes(step.prefixes);
+        this.note("the origin deletes what has a prefix");
+        if (!this.has("forgetsPrefixHere")) this.#expelPrefixes(step.prefixes);
         return this.#resume(running, undefined);
       case "invalidateNodes":
-        this.#note("the origin deletes in nodes");
+        this.note("the origin deletes in nodes");
         running.deletion = this.#nodes.delete(step.keys);
         return;
       case "emptyHere":
-        this.#note("the origin empties its cache");
+        this.note("the origin empties its cache");
         this.#store.cache.enter();
         this.#store.cache.flushAll(0);
         this.#store.cache.leave();
@@ -507,12 +471,12 @@ export class FollowWorld implements ExploredWorld {
   }
 
   #expelPrefixes(prefixes: readonly string[]): void {
-    if (this.#has("keepsLease")) return this.#store.evict();
+    if (this.has("keepsLease")) return this.#store.evict();
     for (const walk = this.#store.cache.rows!.dropRows(prefixes); !walk.next().done;);
   }
 
   #expel(): void {
-    if (this.#has("keepsLease")) return this.#store.evict();
+    if (this.has("keepsLease")) return this.#store.evict();
     const { cache } = this.#store;
     cache.enter();
     cache.rows!.expel(KEY);
@@ -521,16 +485,16 @@ export class FollowWorld implements ExploredWorld {
 
   /** A fault: a deletion goes to the first cache only. */
   #changed(step: FlowStep<number>): FlowStep<number> {
-    if (step.kind !== "invalidateListed" || !this.#has("forgetsOneCache")) return step;
+    if (step.kind !== "invalidateListed" || !this.has("forgetsOneCache")) return step;
     return { ...step, caches: step.caches.slice(0, 1) };
   }
 
   // --- what there is -----------------------------------------------------------------------------
 
-  stateText(): string {
+  override stateText(): string {
     const { cached, leaseId } = this.#store;
     const ids = this.#states.liveIds();
-    let text = `${this.#table.text()} ${this.#log.text()} ${[...this.#budget.values()]}`;
+    let text = `${this.#table.text()} ${this.#log.text()} ${this.budget}`;
     text += `|${cached}${leaseId === 0 ? "" : "l"}${this.#isBusy}`;
     text += JSON.stringify(
       this.#logStep,
@@ -557,7 +521,7 @@ export class FollowWorld implements ExploredWorld {
     return text;
   }
 
-  wrong(): string | undefined {
+  override wrong(): string | undefined {
     if (this.#log.hasGap) return undefined;
     const values: [name: string, cached: number | "absent" | null][] = [
       ["the origin's cache", this.#store.cached],
@@ -578,11 +542,11 @@ export class FollowWorld implements ExploredWorld {
     return version === committed || this.#log.isUnread(version + 1);
   }
 
-  wrongToClients(): string | undefined {
+  override wrongToClients(): string | undefined {
     return this.wrong();
   }
 
-  look(): void {
-    this.#note(`the database has version ${this.#table.committed}`);
+  override look(): void {
+    this.note(`the database has version ${this.#table.committed}`);
   }
 }

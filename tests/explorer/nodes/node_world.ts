@@ -5,25 +5,20 @@ import type { Flow, StepKind, StepResults } from "../../../lib/rows/flows/steps.
 import { takeOver } from "../../../lib/rows/flows/takeover.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { RowKind } from "../../../store/row_cache.ts";
-import type { ExploredWorld, Move } from "../explore.ts";
 import { KEY } from "../key_record.ts";
 import { OriginStore } from "../origins/origin_store.ts";
 import { Table } from "../origins/table.ts";
+import { type Act, ActingWorld } from "../scenario_world.ts";
 import type { TraceWriter } from "../trace.ts";
 import type { Actor, Core, Node, Origin, Running, Work } from "./node_parts.ts";
-import type { NodeEvent, NodeFault, NodeScenario } from "./node_scenario.ts";
+import type { NodeScenario } from "./node_scenario.ts";
 import type { PutWorld } from "./node_put.ts";
 import { nodeText, originText, roleText, runningText, workText } from "./node_text.ts";
 import * as setup from "./node_setup.ts";
 
 const TICK_MS = 100;
-type Act = () => void;
-
 /** Nodes: the real flows of nodes and origins over real stores, with clocks, connections that break, and a database. */
-export class NodeWorld implements ExploredWorld {
-  readonly canBePlayed = false;
-  readonly servers = 0;
-  readonly #scenario: NodeScenario;
+export class NodeWorld extends ActingWorld<NodeScenario> {
   readonly #table = new Table(false);
   readonly #originStores: readonly OriginStore[];
   readonly #nodeStores: readonly OriginStore[];
@@ -32,28 +27,22 @@ export class NodeWorld implements ExploredWorld {
   #actors: Actor[] = [];
   #running: Running[] = [];
   #reads: Work[] = [];
-  #budget = new Map<NodeEvent, number>();
   #nowMs = 0;
   /** What the database knows: how long nodes, and the origin, may serve. */
   #nodesMs = 0;
   #servesMs = 0;
   #wrong: string | undefined;
-  #trace: TraceWriter | undefined;
 
   constructor(scenario: NodeScenario) {
-    this.#scenario = scenario;
+    super(scenario);
     const rightFrom = scenario.isTimed ? "the database" : undefined;
     this.#originStores = [0, 1].map(() => new OriginStore(rightFrom));
     this.#nodeStores = Array.from({ length: scenario.nodes }, () => new OriginStore("an origin"));
   }
 
-  get name(): string {
-    return this.#scenario.name;
-  }
-
-  start(trace?: TraceWriter): void {
-    const { clients, events, fault, isTimed = false } = this.#scenario;
-    this.#trace = undefined;
+  override start(trace?: TraceWriter): void {
+    const { clients, fault, isTimed = false } = this.scenario;
+    this.trace = undefined;
     this.#table.start(true);
     this.#table.epoch = 1;
     this.#nowMs = 1000;
@@ -62,25 +51,25 @@ export class NodeWorld implements ExploredWorld {
     this.#running = [];
     this.#reads = [];
     this.#wrong = undefined;
-    this.#budget = new Map(Object.entries(events) as [NodeEvent, number][]);
+    this.refill();
     const clock = (): number => this.#nowMs;
     this.#origins = this.#originStores.map((store, index) => setup.newOrigin(store, index, clock));
     this.#nodes = this.#nodeStores.map((store, index) => setup.newNode(store, index, clock, fault));
     this.#actors = clients.map(setup.newActor);
-    this.#origins[0]!.core = setup.newCore(this.#originStores[0]!, 1, this.#scenario);
+    this.#origins[0]!.core = setup.newCore(this.#originStores[0]!, 1, this.scenario);
     this.#fillMembers();
-    this.#trace = trace;
+    this.trace = trace;
     trace?.begin(clients.map(roleText));
   }
 
   /** The first nodes join the first origin, and read the row unless they are cold. */
   #fillMembers(): void {
-    for (let node = 0; node < (this.#scenario.members ?? this.#nodes.length); node++) {
+    for (let node = 0; node < (this.scenario.members ?? this.#nodes.length); node++) {
       this.#join(node, 0);
       while (this.#nodes[node]!.origin === undefined) {
         this.#workActs(this.#nodes[node]!.work!)[0]!();
       }
-      if (this.#scenario.isCold) continue;
+      if (this.scenario.isCold) continue;
       const { store } = this.#nodes[node]!;
       const slot = store.submit(RowKind.READ, 99);
       store.cache.rows!.answerRead(store.take(), this.#table.read().row, true);
@@ -88,21 +77,9 @@ export class NodeWorld implements ExploredWorld {
     }
   }
 
-  #has(fault: NodeFault): boolean {
-    return this.#scenario.fault === fault;
-  }
-
   // --- moves -------------------------------------------------------------------------------------
 
-  moves(): Move[] {
-    return [...this.#acts().keys()];
-  }
-
-  move(move: Move): void {
-    this.#acts()[move]!();
-  }
-
-  #acts(): Act[] {
+  protected override acts(): Act[] {
     const acts: Act[] = [];
     for (const actor of this.#actors) {
       if (this.#canAct(actor)) acts.push(() => this.#act(actor));
@@ -111,9 +88,9 @@ export class NodeWorld implements ExploredWorld {
       }
     }
     for (const [index, { work }] of this.#nodes.entries()) {
-      if (work?.step.kind === "poll" && this.#may("end")) acts.push(() => this.#end(index));
+      if (work?.step.kind === "poll" && this.may("end")) acts.push(() => this.#end(index));
       if (work !== undefined) acts.push(...this.#workActs(work));
-      else if (this.#may("join")) acts.push(...this.#joinActs(index));
+      else if (this.may("join")) acts.push(...this.#joinActs(index));
     }
     for (const work of this.#reads) acts.push(...this.#workActs(work));
     for (const running of this.#running) {
@@ -122,28 +99,19 @@ export class NodeWorld implements ExploredWorld {
     return [...acts, ...this.#eventActs()];
   }
 
-  #may(event: NodeEvent): boolean {
-    return (this.#budget.get(event) ?? 0) > 0;
-  }
-
-  #spend(event: NodeEvent, text: string): void {
-    this.#budget.set(event, this.#budget.get(event)! - 1);
-    this.#note(text);
-  }
-
   #eventActs(): Act[] {
     const acts: Act[] = [];
     const [first] = this.#origins;
-    if (this.#may("tick")) {
+    if (this.may("tick")) {
       acts.push(() => this.#tick());
       // The time of an origin that has a lock ends with its process.
-      const timed = this.#scenario.isTimed ? [this.#origins[0]!, ...this.#nodes] : this.#nodes;
-      if (this.#may("drift")) acts.push(...timed.map((server) => () => this.#drift(server)));
+      const timed = this.scenario.isTimed ? [this.#origins[0]!, ...this.#nodes] : this.#nodes;
+      if (this.may("drift")) acts.push(...timed.map((server) => () => this.#drift(server)));
     }
-    if (this.#may("kill") && first!.isAlive) acts.push(() => this.#kill());
-    if (this.#may("takeOver")) acts.push(() => this.#takeOver());
+    if (this.may("kill") && first!.isAlive) acts.push(() => this.#kill());
+    if (this.may("takeOver")) acts.push(() => this.#takeOver());
     if (
-      this.#may("confirm") && first!.isAlive &&
+      this.may("confirm") && first!.isAlive &&
       !this.#running.some(({ name }) => name === "confirmation")
     ) {
       acts.push(() => this.#confirm());
@@ -151,41 +119,37 @@ export class NodeWorld implements ExploredWorld {
     return acts;
   }
 
-  #note(text: string): void {
-    this.#trace?.note(text);
-  }
-
   // --- events ------------------------------------------------------------------------------------
 
   #tick(): void {
-    this.#spend("tick", "the clocks go on");
-    this.#nowMs += this.#scenario.tickMs ?? TICK_MS;
+    this.spend("tick", "the clocks go on");
+    this.#nowMs += this.scenario.tickMs ?? TICK_MS;
   }
 
   #drift(server: Origin | Node): void {
-    this.#spend("drift", `the clock of ${server.name} loses as much as it may`);
+    this.spend("drift", `the clock of ${server.name} loses as much as it may`);
     server.lagMs += setup.DRIFT_MS;
     this.#tick();
   }
 
   #kill(): void {
-    this.#spend("kill", "origin 1 is killed");
+    this.spend("kill", "origin 1 is killed");
     this.#origins[0]!.isAlive = false;
     this.#running = this.#running.filter(({ origin }) => origin !== 0);
   }
 
   #takeOver(): void {
-    this.#spend("takeOver", "the stand-by takes over");
+    this.spend("takeOver", "the stand-by takes over");
     const rule = this.#origins[0]!.isAlive ? "force" : "standby";
     this.#begin(1, "takeover", takeOver<number>(rule, setup.MEMBER_MS, () => {}), ({ epoch }) => {
-      this.#note("origin 2 serves");
+      this.note("origin 2 serves");
       this.#nodesMs = 0;
-      this.#origins[1]!.core = setup.newCore(this.#originStores[1]!, epoch, this.#scenario);
+      this.#origins[1]!.core = setup.newCore(this.#originStores[1]!, epoch, this.scenario);
     });
   }
 
   #confirm(): void {
-    this.#spend("confirm", "origin 1 has its right confirmed");
+    this.spend("confirm", "origin 1 has its right confirmed");
     const { core, store } = this.#origins[0]!;
     const { right } = store.cache.rows!;
     this.#begin(0, "confirmation", core!.flows.renewRight(right, setup.MEMBER_MS), () => {});
@@ -208,14 +172,14 @@ export class NodeWorld implements ExploredWorld {
     const { store, name } = this.#nodes[actor.client.node]!;
     switch (actor.state) {
       case "idle":
-        actor.mayServe = this.#has("looksNever") || store.cache.rows!.right.isValid;
+        actor.mayServe = this.has("looksNever") || store.cache.rows!.right.isValid;
         actor.before = this.#table.committed;
-        this.#note(`${name} looks at the clock; the bytes of ${actor.name} are there`);
+        this.note(`${name} looks at the clock; the bytes of ${actor.name} are there`);
         // The bytes are received in a step of their own, after the clock was looked at.
-        actor.state = this.#has("looksEarly") ? "looked" : "begun";
+        actor.state = this.has("looksEarly") ? "looked" : "begun";
         return;
       case "looked":
-        this.#note(`the bytes of ${actor.name} are received`);
+        this.note(`the bytes of ${actor.name} are received`);
         actor.before = this.#table.committed;
         actor.state = "begun";
         return;
@@ -231,7 +195,7 @@ export class NodeWorld implements ExploredWorld {
     actor.state = "ended";
     const version = store.hit(actor.mayServe, owner);
     if (version !== null) return this.#check(actor, version);
-    if (origin === undefined) return this.#note(`${actor.name} gets an error: no origin`);
+    if (origin === undefined) return this.note(`${actor.name} gets an error: no origin`);
     actor.state = "waiting";
     actor.slot = store.submit(RowKind.READ, owner);
     actor.requests = store.take();
@@ -256,12 +220,12 @@ export class NodeWorld implements ExploredWorld {
     const { outcome, version } = store.result(actor.slot!)!;
     actor.state = "ended";
     actor.slot = undefined;
-    if (outcome === Outcome.ROW_ERROR) this.#note(`${actor.name} gets an error`);
+    if (outcome === Outcome.ROW_ERROR) this.note(`${actor.name} gets an error`);
     else this.#check(actor, version);
   }
 
   #check({ name, before }: Actor, version: number): void {
-    this.#note(`${name} reads version ${version}`);
+    this.note(`${name} reads version ${version}`);
     if (version >= before) return;
     this.#wrong ??= `${name} reads version ${version}, but version ${before} was committed before` +
       " its request was received";
@@ -269,11 +233,11 @@ export class NodeWorld implements ExploredWorld {
 
   #write(actor: Actor, origin: number): void {
     actor.state = "ended";
-    this.#note(`${actor.name} writes`);
+    this.note(`${actor.name} writes`);
     const edit = { flags: 0, data: new Uint8Array() };
     const { flows } = this.#origins[origin]!.core!;
     const write = flows.write([{ key: KEY, edit, tokenId: 0, connection: 0 }]);
-    this.#begin(origin, actor.name, write, () => this.#note(`the write of ${actor.name} ends`));
+    this.#begin(origin, actor.name, write, () => this.note(`the write of ${actor.name} ends`));
   }
 
   /** What `putRow` at a node sees of its world. */
@@ -283,9 +247,9 @@ export class NodeWorld implements ExploredWorld {
       cores: this.#origins.map((_, index) => this.#serving(index)),
       begin: (origin, name, write, answer) =>
         this.#begin(origin, name, write, ([reply]) => answer(reply!.kind)),
-      mayLose: this.#may("lose"),
-      lose: (text) => this.#spend("lose", text),
-      note: (text) => this.#note(text),
+      mayLose: this.may("lose"),
+      lose: (text) => this.spend("lose", text),
+      note: (text) => this.note(text),
     };
   }
 
@@ -295,7 +259,7 @@ export class NodeWorld implements ExploredWorld {
     return this.#origins.flatMap((_, origin) => {
       if (this.#serving(origin) === undefined) return [];
       return [() => {
-        this.#spend("join", `${this.#nodes[node]!.name} joins origin ${origin + 1}`);
+        this.spend("join", `${this.#nodes[node]!.name} joins origin ${origin + 1}`);
         this.#join(node, origin);
       }];
     });
@@ -325,14 +289,14 @@ export class NodeWorld implements ExploredWorld {
   /** Ends a member. The answer to its question is not received any more. */
   #end(index: number): void {
     const node = this.#nodes[index]!;
-    this.#spend("end", `${node.name} ends`);
+    this.spend("end", `${node.name} ends`);
     const ended = (): void => this.#leave(node);
     const flow = node.flows.signOff();
     this.#ask({ node: index, origin: node.origin!, flow, done: ended, failed: ended });
   }
 
   #leave(node: Node): void {
-    this.#note(`${node.name} is no member any more`);
+    this.note(`${node.name} is no member any more`);
     node.flows.leave();
     node.origin = undefined;
     node.work = undefined;
@@ -363,7 +327,7 @@ export class NodeWorld implements ExploredWorld {
 
   #deleteRows(work: Work): void {
     const { name, store } = this.#nodes[work.node]!;
-    this.#note(`${name} deletes the row`);
+    this.note(`${name} deletes the row`);
     store.delete();
     this.#proceed(work, undefined);
   }
@@ -385,14 +349,14 @@ export class NodeWorld implements ExploredWorld {
       else if (isServed) acts.push(() => this.#serveOn(work, true));
     }
     if (question.state === "answered") acts.push(() => this.#answered(work));
-    if (this.#may("lose") || core === undefined) acts.push(() => this.#lose(work));
+    if (this.may("lose") || core === undefined) acts.push(() => this.#lose(work));
     return acts;
   }
 
   #dropRows(work: Work): void {
     const { store, name } = this.#nodes[work.node]!;
-    this.#note(`${name} drops its rows`);
-    if (!this.#has("keepsRows")) {
+    this.note(`${name} drops its rows`);
+    if (!this.has("keepsRows")) {
       for (const walk = store.cache.rows!.dropRows([""]); !walk.next().done;);
     }
     this.#proceed(work, undefined);
@@ -402,7 +366,7 @@ export class NodeWorld implements ExploredWorld {
   #receive(work: Work, core: Core): void {
     const { step, question, node } = work;
     const { name } = this.#nodes[node]!;
-    this.#note(`origin ${work.origin + 1} receives a ${step.kind} of ${name}`);
+    this.note(`origin ${work.origin + 1} receives a ${step.kind} of ${name}`);
     question.state = "served";
     if (step.kind === "join") question.service = core.service.join(name, step.session);
     else if (step.kind === "poll") {
@@ -436,10 +400,10 @@ export class NodeWorld implements ExploredWorld {
       }
       question.answer = yielded.value ?? "over";
       // A fault: what a node is to delete is taken for deleted.
-      if (this.#has("confirmsEarly") && work.step.kind === "poll") {
+      if (this.has("confirmsEarly") && work.step.kind === "poll") {
         this.#serving(work.origin)!.nodes.confirm(work.step.session, Infinity);
       }
-      this.#note(`origin ${work.origin + 1} answers ${this.#nodes[work.node]!.name}`);
+      this.note(`origin ${work.origin + 1} answers ${this.#nodes[work.node]!.name}`);
     } catch {
       question.answer = "over";
     }
@@ -447,8 +411,8 @@ export class NodeWorld implements ExploredWorld {
   }
 
   #noteNodes(origin: number): boolean {
-    if (this.#table.epoch !== origin + 1) return this.#scenario.isTimed ?? false;
-    if (!this.#scenario.isTimed && !this.#has("notesNothing")) this.#nodesMs = setup.MEMBER_MS;
+    if (this.#table.epoch !== origin + 1) return this.scenario.isTimed ?? false;
+    if (!this.scenario.isTimed && !this.has("notesNothing")) this.#nodesMs = setup.MEMBER_MS;
     return true;
   }
 
@@ -456,7 +420,7 @@ export class NodeWorld implements ExploredWorld {
   #answered(work: Work): void {
     const { question: { answer }, node } = work;
     const { name } = this.#nodes[node]!;
-    this.#note(`${name} receives the answer`);
+    this.note(`${name} receives the answer`);
     if (answer === "over") return this.#finish(work, work.failed);
     this.#proceed(work, answer);
   }
@@ -464,8 +428,8 @@ export class NodeWorld implements ExploredWorld {
   #lose(work: Work): void {
     const { name } = this.#nodes[work.node]!;
     const text = `a connection of ${name} breaks`;
-    if (this.#serving(work.origin) === undefined) this.#note(text);
-    else this.#spend("lose", text);
+    if (this.#serving(work.origin) === undefined) this.note(text);
+    else this.spend("lose", text);
     const { step } = work;
     if (step.kind === "poll" && step.mayBreak) this.#proceed(work, null);
     else this.#finish(work, work.failed);
@@ -494,7 +458,7 @@ export class NodeWorld implements ExploredWorld {
   #advance(running: Running): void {
     const { step, origin } = running;
     if (running.end === undefined) {
-      this.#note(`origin ${origin + 1}: ${step.kind}`);
+      this.note(`origin ${origin + 1}: ${step.kind}`);
       running.end = { result: this.#resultOf(running) };
       // What a read has found is late.
       if (step.kind === "readRows" || step.kind === "askOutcome") return;
@@ -512,14 +476,14 @@ export class NodeWorld implements ExploredWorld {
     }
     const step = running.step = yielded.value;
     if (step.kind === "sleep") {
-      running.readyMs = this.#nowMs + (this.#has("waitsNever") ? 0 : step.ms);
+      running.readyMs = this.#nowMs + (this.has("waitsNever") ? 0 : step.ms);
       running.end = { result: undefined };
     } else if (step.kind === "invalidateHere") {
       this.#originStores[running.origin]!.delete();
       running.end = { result: step.keys.map(() => true) };
       this.#resume(running);
     } else if (step.kind === "invalidateNodes") {
-      this.#note(`origin ${running.origin + 1} deletes the row in nodes`);
+      this.note(`origin ${running.origin + 1} deletes the row in nodes`);
       running.deletion = this.#deleteInNodes(running.origin, step.keys);
     }
   }
@@ -527,7 +491,7 @@ export class NodeWorld implements ExploredWorld {
   #deleteInNodes(origin: number, keys: readonly string[]): Deletion {
     const { core, store } = this.#origins[origin]!;
     const deletion = core!.nodes.delete(keys, store.cache.rows!.right.nowMs());
-    if (this.#has("deletesInMembersOnly")) setup.forgetSilent(deletion, this.#nodes);
+    if (this.has("deletesInMembersOnly")) setup.forgetSilent(deletion, this.#nodes);
     return deletion;
   }
 
@@ -554,14 +518,14 @@ export class NodeWorld implements ExploredWorld {
 
   #raiseEpoch(): StepResults["takeOver"] {
     const lockedMs = this.#origins[0]!.isAlive ? Infinity : 0;
-    const servedMs = this.#scenario.isTimed ? this.#servesMs : lockedMs;
+    const servedMs = this.scenario.isTimed ? this.#servesMs : lockedMs;
     return { epoch: ++this.#table.epoch, servedMs, nodesMs: this.#nodesMs, mark: "" };
   }
 
   // --- what there is -----------------------------------------------------------------------------
 
-  stateText(): string {
-    let text = `${this.#table.text()} ${[...this.#budget.values()]} ${this.#nodesMs}`;
+  override stateText(): string {
+    let text = `${this.#table.text()} ${this.budget} ${this.#nodesMs}`;
     for (const origin of this.#origins) text += originText(origin);
     for (const node of this.#nodes) text += nodeText(node) + this.#workText(node.work);
     for (const { state, before, mayServe, put } of this.#actors) {
@@ -581,7 +545,7 @@ export class NodeWorld implements ExploredWorld {
     return workText(work, this.#nodes[work.node]!, actor);
   }
 
-  wrong(): string | undefined {
+  override wrong(): string | undefined {
     const { committed } = this.#table;
     for (const { put } of this.#actors) this.#wrong ??= put?.wrong(this.#table);
     for (const { name, store } of this.#nodes) {
@@ -594,7 +558,7 @@ export class NodeWorld implements ExploredWorld {
 
   wrongToClients = this.wrong;
 
-  look(): void {
-    this.#note(`the database has version ${this.#table.committed}`);
+  override look(): void {
+    this.note(`the database has version ${this.#table.committed}`);
   }
 }

@@ -5,13 +5,14 @@ import { RowEdit } from "../../../lib/rows/row_edits.ts";
 import { StoreMode } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { RowKind, type RowRequest } from "../../../store/row_cache.ts";
-import type { ExploredWorld, Move } from "../explore.ts";
+import type { Move } from "../explore.ts";
 import { KEY } from "../key_record.ts";
 import { RecordingList } from "../proxies/recording_list.ts";
 import { RecordingStates } from "../proxies/recording_states.ts";
 import type { Answer } from "../steps.ts";
+import { ScenarioWorld } from "../scenario_world.ts";
 import { nameOf, type TraceWriter } from "../trace.ts";
-import type { Client, Deed, OriginEvent, OriginScenario } from "./origin_scenario.ts";
+import type { Client, Deed, OriginScenario } from "./origin_scenario.ts";
 import type { Actor, Core, Running } from "./origin_parts.ts";
 import { OriginStore, type Result } from "./origin_store.ts";
 import { Table } from "./table.ts";
@@ -30,40 +31,31 @@ const FAILS = 6;
 const LATE: readonly StepKind[] = ["readRows", "writeRows", "askOutcome", "invalidateListed"];
 
 /** Origins: the real flows over the real store, with a database, listed caches, and clients around them. */
-export class OriginWorld implements ExploredWorld {
-  readonly canBePlayed = false;
-  readonly servers = 0;
-  readonly #scenario: OriginScenario;
+export class OriginWorld extends ScenarioWorld<OriginScenario> {
   readonly #table: Table;
   readonly #stores = [new OriginStore(), new OriginStore()];
   #cores: Core[] = [];
   #actors: Actor[] = [];
   #running: Running[] = [];
   #caches: { value: number | null; leaseId: number }[] = [];
-  #budget = new Map<OriginEvent, number>();
   #lastLease = 0;
   #wrong: string | undefined;
-  #trace: TraceWriter | undefined;
 
   constructor(scenario: OriginScenario) {
-    this.#scenario = scenario;
+    super(scenario);
     this.#table = new Table(scenario.isUnfenced ?? false);
   }
 
-  get name(): string {
-    return this.#scenario.name;
-  }
-
-  start(trace?: TraceWriter): void {
-    const { clients, caches = 0, isFilled = false, events = {} } = this.#scenario;
-    this.#trace = trace;
+  override start(trace?: TraceWriter): void {
+    const { clients, caches = 0, isFilled = false } = this.scenario;
+    this.trace = trace;
     this.#table.start(isFilled);
     for (const store of this.#stores) store.start();
     this.#running = [];
     this.#lastLease = 0;
     this.#wrong = undefined;
     this.#caches = Array.from({ length: caches }, () => ({ value: null, leaseId: 0 }));
-    this.#budget = new Map(Object.entries(events) as [OriginEvent, number][]);
+    this.refill();
     this.#actors = clients.map((client, index) => ({
       client,
       name: nameOf(index),
@@ -88,21 +80,21 @@ export class OriginWorld implements ExploredWorld {
       { epoch: 1, caches: new Map(members) },
       this.#caches.map((_, cache) => ({ name: `${cache}`, weight: 1, cache })),
     );
-    const flows = this.#scenario.makeFlows?.(list, states) ?? new Flows(list, states, PATIENCE_MS);
+    const flows = this.scenario.makeFlows?.(list, states) ?? new Flows(list, states, PATIENCE_MS);
     this.#cores.push({ flows, states, store, queue: [], writes: [], isWriting: false });
   }
 
   // --- moves -------------------------------------------------------------------------------------
 
-  moves(): Move[] {
+  override moves(): Move[] {
     const moves: Move[] = [];
     for (const [index, actor] of this.#actors.entries()) if (this.#canAct(actor)) moves.push(index);
     for (const [index, core] of this.#cores.entries()) {
       if (core.store.queued > 0) moves.push(TAKE + index);
       if (this.#mayAskAgain(core)) moves.push(ASK_AGAIN + index);
     }
-    if (this.#may("takeOver") && this.#cores.length === 1) moves.push(TAKE_OVER);
-    if (this.#may("evict") && this.#cores.at(-1)!.store.cached !== null) moves.push(EVICT);
+    if (this.may("takeOver") && this.#cores.length === 1) moves.push(TAKE_OVER);
+    if (this.may("evict") && this.#cores.at(-1)!.store.cached !== null) moves.push(EVICT);
     for (const [index, running] of this.#running.entries()) {
       for (const action of this.#actions(running)) moves.push(RUNNING + index * ACTIONS + action);
     }
@@ -112,14 +104,6 @@ export class OriginWorld implements ExploredWorld {
   #canAct({ client, state }: Actor): boolean {
     if (client.kind === "cacheReader") return state !== "ended" && state !== "waiting";
     return state === "idle" && (client.origin ?? 0) < this.#cores.length;
-  }
-
-  #may(event: OriginEvent): boolean {
-    return (this.#budget.get(event) ?? 0) > 0;
-  }
-
-  #spend(event: OriginEvent): void {
-    this.#budget.set(event, this.#budget.get(event)! - 1);
   }
 
   #mayAskAgain(core: Core): boolean {
@@ -134,17 +118,17 @@ export class OriginWorld implements ExploredWorld {
       for (const cache of step.caches) {
         if (((deleted | failed) & (1 << cache)) === 0) actions.push(cache);
       }
-      if (this.#may("cacheFails")) actions.push(FAILS);
+      if (this.may("cacheFails")) actions.push(FAILS);
     } else {
       actions.push(0);
     }
-    if (step.kind === "writeRows" && flow !== undefined && this.#may("loseCommit")) {
+    if (step.kind === "writeRows" && flow !== undefined && this.may("loseCommit")) {
       actions.push(LOSE);
     }
     return actions;
   }
 
-  move(move: Move): void {
+  override move(move: Move): void {
     if (move >= RUNNING) {
       return this.#advance(
         this.#running[Math.floor((move - RUNNING) / ACTIONS)]!,
@@ -153,25 +137,19 @@ export class OriginWorld implements ExploredWorld {
     }
     if (move >= ASK_AGAIN) {
       const core = this.#cores[move - ASK_AGAIN]!;
-      this.#note("the origin asks again for what is unknown");
+      this.note("the origin asks again for what is unknown");
       return this.#begin(core, () => "ask", core.flows.resolveUnknown(), () => {});
     }
     if (move === TAKE_OVER) {
-      this.#spend("takeOver");
-      this.#note("a second origin takes over");
+      this.spend("takeOver", "a second origin takes over");
       return this.#boot();
     }
     if (move === EVICT) {
-      this.#spend("evict");
-      this.#note("the row is evicted");
+      this.spend("evict", "the row is evicted");
       return this.#cores.at(-1)!.store.evict();
     }
     if (move >= TAKE) return this.#take(this.#cores[move - TAKE]!);
     this.#act(this.#actors[move]!);
-  }
-
-  #note(text: string): void {
-    this.#trace?.note(text);
   }
 
   // --- clients -----------------------------------------------------------------------------------
@@ -182,7 +160,7 @@ export class OriginWorld implements ExploredWorld {
     if (client.kind === "cacheReader") return this.#actAtCache(actor, client.cache);
     const core = this.#cores[client.origin ?? 0]!;
     const kinds = client.kind === "reader" ? [RowKind.READ] : client.deeds.map(kindOf);
-    this.#note(`${name} asks for ${client.kind === "reader" ? "the row" : client.deeds}`);
+    this.note(`${name} asks for ${client.kind === "reader" ? "the row" : client.deeds}`);
     actor.state = "waiting";
     for (const kind of kinds) {
       actor.slots.push(core.store.submit(kind, 1 + this.#actors.indexOf(actor)));
@@ -198,12 +176,12 @@ export class OriginWorld implements ExploredWorld {
           actor.state = "ended";
           return;
         }
-        this.#note(`${actor.name} takes the lease of cache ${at + 1}`);
+        this.note(`${actor.name} takes the lease of cache ${at + 1}`);
         actor.leaseId = cache.leaseId = ++this.#lastLease;
         actor.state = "leased";
         return;
       case "leased": {
-        this.#note(`${actor.name} sends uget`);
+        this.note(`${actor.name} sends uget`);
         actor.state = "waiting";
         const core = this.#cores[0]!;
         const read = core.flows.read([KEY], core.flows.caches.isReadable(at));
@@ -218,7 +196,7 @@ export class OriginWorld implements ExploredWorld {
         if (cache.leaseId !== actor.leaseId) return;
         cache.leaseId = 0;
         if (!cacheable || row === null) return;
-        this.#note(`${actor.name} fills cache ${at + 1} with version ${row.version}`);
+        this.note(`${actor.name} fills cache ${at + 1} with version ${row.version}`);
         cache.value = row.version;
       }
     }
@@ -234,7 +212,7 @@ export class OriginWorld implements ExploredWorld {
         const result = this.#cores[client.origin ?? 0]!.store.result(slot);
         if (result === undefined) continue;
         actor.slots[index] = undefined;
-        this.#note(`${actor.name}${index + 1} gets ${result.outcome}, version ${result.version}`);
+        this.note(`${actor.name}${index + 1} gets ${result.outcome}, version ${result.version}`);
         if (client.kind === "reader") this.#checkRead(actor, result);
         else this.#checkWrite(actor, index, result);
       }
@@ -271,7 +249,7 @@ export class OriginWorld implements ExploredWorld {
   // --- the database thread -----------------------------------------------------------------------
 
   #take(core: Core): void {
-    this.#note("the database thread takes what is queued");
+    this.note("the database thread takes what is queued");
     const taken = core.store.take();
     core.queue = [];
     const reads = taken.filter(({ kind }) => kind === RowKind.READ);
@@ -282,7 +260,7 @@ export class OriginWorld implements ExploredWorld {
   }
 
   #readTogether(core: Core, requests: RowRequest[]): void {
-    if (this.#scenario.joinsReads) {
+    if (this.scenario.joinsReads) {
       const other = this.#joinable.get(core);
       if (other !== undefined && this.#running.some(({ seen }) => seen === other.seen)) {
         other.requests.push(...requests);
@@ -300,7 +278,7 @@ export class OriginWorld implements ExploredWorld {
       this.#answerRead(core, requests, read!);
     });
     const seen = this.#running.at(-1)?.seen;
-    if (this.#scenario.joinsReads && seen !== undefined) {
+    if (this.scenario.joinsReads && seen !== undefined) {
       this.#joinable.set(core, { seen, requests });
     }
   }
@@ -309,7 +287,7 @@ export class OriginWorld implements ExploredWorld {
 
   #answerRead(core: Core, requests: readonly RowRequest[], { row, cacheable }: Read): void {
     let answered = requests;
-    if (this.#scenario.fillsWithoutLease && core.store.cached === null) {
+    if (this.scenario.fillsWithoutLease && core.store.cached === null) {
       core.store.submit(RowKind.READ, 9);
       answered = [...requests, ...core.store.take()];
     }
@@ -346,7 +324,7 @@ export class OriginWorld implements ExploredWorld {
     this.#begin(core, () => `w${authors}`, core.flows.write(group), (result) => {
       const replies = result as WriteReply[];
       for (const [index, { answer }] of group.entries()) {
-        const shift = this.#scenario.answersNext ? 1 : 0;
+        const shift = this.scenario.answersNext ? 1 : 0;
         answer(replies[(index + shift) % replies.length]!);
       }
       core.isWriting = false;
@@ -383,8 +361,7 @@ export class OriginWorld implements ExploredWorld {
   #advance(running: Running, action: number): void {
     if (action === RESUME) return this.#resume(running);
     if (action === LOSE) {
-      this.#spend("loseCommit");
-      this.#note("the connection to the database is lost");
+      this.spend("loseCommit", "the connection to the database is lost");
       this.#haunt(running);
       const { writes } = running.step as FlowStep<number> & { kind: "writeRows" };
       const unknown: WriteResult = { kind: "unknown", reason: "lost" };
@@ -392,8 +369,7 @@ export class OriginWorld implements ExploredWorld {
       return;
     }
     if (action === FAILS) {
-      this.#spend("cacheFails");
-      this.#note("a cache does not answer");
+      this.spend("cacheFails", "a cache does not answer");
       const { caches } = running.step as FlowStep<number> & { kind: "invalidateListed" };
       running.failed = caches.reduce((bits, cache) => bits | (1 << cache), 0) & ~running.deleted;
     } else {
@@ -422,7 +398,7 @@ export class OriginWorld implements ExploredWorld {
     const { step, core } = running;
     switch (step.kind) {
       case "invalidateListed":
-        this.#note(`cache ${action + 1} deletes the key`);
+        this.note(`cache ${action + 1} deletes the key`);
         this.#caches[action] = { value: null, leaseId: 0 };
         running.deleted |= 1 << action;
         return;
@@ -430,13 +406,13 @@ export class OriginWorld implements ExploredWorld {
         running.end = { result: this.#invalidateHere(core, step.keys.length) };
         return;
       case "readRows":
-        this.#note(`the database reads version ${this.#table.committed}`);
+        this.note(`the database reads version ${this.#table.committed}`);
         running.end = { result: step.keys.map(() => this.#table.read()) };
         return;
       case "writeRows": {
         const result = this.#writeRows(step.writes, step.epoch);
         running.end = { result };
-        this.#note(`the database: ${result.map(({ kind }) => kind)}, ${this.#table.committed}`);
+        this.note(`the database: ${result.map(({ kind }) => kind)}, ${this.#table.committed}`);
         return;
       }
       case "askOutcome":
@@ -463,7 +439,7 @@ export class OriginWorld implements ExploredWorld {
   }
 
   #invalidateHere({ store }: Core, count: number): boolean[] {
-    if (!(this.#scenario.keepsAbsent && store.cached === "absent")) store.delete();
+    if (!(this.scenario.keepsAbsent && store.cached === "absent")) store.delete();
     return Array.from({ length: count }, () => true);
   }
 
@@ -498,7 +474,7 @@ export class OriginWorld implements ExploredWorld {
     return this.#ids.indexOf(id);
   }
 
-  stateText(): string {
+  override stateText(): string {
     const ids: number[] = [];
     for (const { states } of this.#cores) ids.push(...states.liveIds());
     for (const { seen, step } of this.#running) {
@@ -513,7 +489,7 @@ export class OriginWorld implements ExploredWorld {
     this.#ids = [0, ...new Set(ids.filter((id) => id !== 0))].sort((a, b) => a - b);
     const rank = (id: number): number => this.#rank(id);
     let text = `${this.#table.text()} ${this.#table.appliedText(this.#ids, rank)}`;
-    text += [...this.#budget.values()];
+    text += this.budget;
     for (const [index, core] of this.#cores.entries()) {
       const { states, store, queue, writes, isWriting, flows } = core;
       const lease = rank(leaseOf(index, store.leaseId));
@@ -544,7 +520,7 @@ export class OriginWorld implements ExploredWorld {
     return `${text}}`;
   }
 
-  wrong(): string | undefined {
+  override wrong(): string | undefined {
     const { committed } = this.#table;
     const isAbsent = this.#table.read().row === null;
     const isRight = (cached: number | "absent" | null): boolean =>
@@ -569,12 +545,12 @@ export class OriginWorld implements ExploredWorld {
     return this.#wrong;
   }
 
-  wrongToClients(): string | undefined {
+  override wrongToClients(): string | undefined {
     return this.wrong();
   }
 
-  look(): void {
-    this.#note(`the cache has ${this.#cores.at(-1)!.store.cached}`);
+  override look(): void {
+    this.note(`the cache has ${this.#cores.at(-1)!.store.cached}`);
   }
 }
 

@@ -10,11 +10,12 @@ import {
 import { takeOver, waitFor } from "../../../lib/rows/flows/takeover.ts";
 import { TokenStates } from "../../../lib/rows/flows/token_states.ts";
 import { RowKind } from "../../../store/row_cache.ts";
-import type { ExploredWorld, Move } from "../explore.ts";
+import type { Move } from "../explore.ts";
 import { KEY } from "../key_record.ts";
+import { ScenarioWorld } from "../scenario_world.ts";
 import type { TraceWriter } from "../trace.ts";
 import { OriginStore } from "./origin_store.ts";
-import type { RightEvent, RightFault, RightScenario } from "./right_scenario.ts";
+import type { RightEvent, RightScenario } from "./right_scenario.ts";
 import { Table } from "./table.ts";
 
 const TICK_MS = 100;
@@ -45,15 +46,11 @@ interface Origin {
 }
 
 /** The right to serve rows: the real flows and the real store's, with clocks, a database and two origins. */
-export class RightWorld implements ExploredWorld {
-  readonly canBePlayed = false;
-  readonly servers = 0;
-  readonly #scenario: RightScenario;
+export class RightWorld extends ScenarioWorld<RightScenario> {
   readonly #table = new Table(false);
   readonly #stores: readonly OriginStore[];
   #origins: Origin[] = [];
   #running: Running[] = [];
-  #budget = new Map<RightEvent, number>();
   #nowMs = 0;
   #lagMs = 0;
   #servesMs = 0;
@@ -61,22 +58,17 @@ export class RightWorld implements ExploredWorld {
   #hasWritten = false;
   #reader = { state: "idle" as "idle" | "begun" | "ended", before: 0, mayServe: false };
   #wrong: string | undefined;
-  #trace: TraceWriter | undefined;
 
   constructor(scenario: RightScenario) {
-    this.#scenario = scenario;
+    super(scenario);
     const rightFrom = scenario.hasLock ? undefined : "the database";
     this.#stores = [0, 1].map(() => new OriginStore(rightFrom));
   }
 
-  get name(): string {
-    return this.#scenario.name;
-  }
-
-  start(trace?: TraceWriter): void {
-    this.#trace = trace;
+  override start(trace?: TraceWriter): void {
+    this.trace = trace;
     this.#table.start(true);
-    this.#budget = new Map(Object.entries(this.#scenario.events) as [RightEvent, number][]);
+    this.refill();
     this.#running = [];
     this.#nowMs = 1000;
     this.#lagMs = 0;
@@ -114,15 +106,11 @@ export class RightWorld implements ExploredWorld {
     return this.#nowMs - (origin === 0 ? this.#lagMs : 0);
   }
 
-  #has(fault: RightFault): boolean {
-    return this.#scenario.fault === fault;
-  }
-
   // --- moves -------------------------------------------------------------------------------------
 
-  moves(): Move[] {
+  override moves(): Move[] {
     const moves: Move[] = [];
-    for (const [index, event] of EVENTS.entries()) if (this.#may(event)) moves.push(index);
+    for (const [index, event] of EVENTS.entries()) if (this.#canHappen(event)) moves.push(index);
     if (this.#origins.length === 2 && !this.#hasWritten) moves.push(WRITE);
     if (this.#reader.state !== "ended" && this.#isAlive) moves.push(READ);
     for (const [index, { origin, end, readyMs }] of this.#running.entries()) {
@@ -141,8 +129,8 @@ export class RightWorld implements ExploredWorld {
     return this.#running.some((each) => each.name === name);
   }
 
-  #may(event: RightEvent): boolean {
-    if ((this.#budget.get(event) ?? 0) === 0) return false;
+  #canHappen(event: RightEvent): boolean {
+    if (!this.may(event)) return false;
     switch (event) {
       case "renew":
         return this.#isAlive && !this.#isRunning("renewal");
@@ -154,13 +142,12 @@ export class RightWorld implements ExploredWorld {
     }
   }
 
-  move(move: Move): void {
+  override move(move: Move): void {
     if (move >= FLOW) return this.#advance(this.#running[move - FLOW]!);
     if (move >= READ) return this.#read();
     if (move === WRITE) return this.#write();
     const event = EVENTS[move]!;
-    this.#budget.set(event, this.#budget.get(event)! - 1);
-    this.#note(event);
+    this.spend(event, event);
     switch (event) {
       case "renew":
         return this.#renew();
@@ -183,9 +170,9 @@ export class RightWorld implements ExploredWorld {
     const { flows, right } = this.#origins[0]!;
     const store = this.#stores[0]!.cache.rows!.right;
     let asked = right;
-    if (this.#has("countsFromAnswer")) {
+    if (this.has("countsFromAnswer")) {
       asked = { ...right, renew: () => right.renew(right.nowMs() + RIGHT_MS) };
-    } else if (this.#has("renewsWhenDeposed")) {
+    } else if (this.has("renewsWhenDeposed")) {
       const askedMs = right.nowMs();
       asked = { ...right, end: () => store.renew(askedMs + RIGHT_MS) };
     }
@@ -193,9 +180,9 @@ export class RightWorld implements ExploredWorld {
   }
 
   #takeOver(): void {
-    const rule = this.#scenario.hasLock ? "standby" : "force";
+    const rule = this.scenario.hasLock ? "standby" : "force";
     this.#begin(1, "takeover", takeOver<number>(rule, RIGHT_MS, () => {}), (taken) => {
-      this.#note("the second origin serves");
+      this.note("the second origin serves");
       this.#boot(1, (taken as Pick<Takeover, "epoch">).epoch);
     });
   }
@@ -203,13 +190,13 @@ export class RightWorld implements ExploredWorld {
   #shutDown(): void {
     const { flows, right } = this.#origins[0]!;
     const late = { ...right, end: () => {} };
-    const end = flows.endRight(this.#has("notesEndEarly") ? late : right);
+    const end = flows.endRight(this.has("notesEndEarly") ? late : right);
     this.#begin(0, "end", end, () => right.end());
   }
 
   #write(): void {
     this.#hasWritten = true;
-    this.#note("a write at the second origin");
+    this.note("a write at the second origin");
     const edit = { flags: 0, data: new Uint8Array() };
     const { flows } = this.#origins[1]!;
     const write = flows.write([{ key: KEY, edit, tokenId: 0, connection: 0 }]);
@@ -222,23 +209,19 @@ export class RightWorld implements ExploredWorld {
     const { committed } = this.#table;
     const [store] = this.#stores;
     if (reader.state === "idle") {
-      this.#note("a request is received");
+      this.note("a request is received");
       reader.state = "begun";
       reader.before = committed;
-      reader.mayServe = this.#has("looksNever") || store!.cache.rows!.right.isValid;
+      reader.mayServe = this.has("looksNever") || store!.cache.rows!.right.isValid;
       return;
     }
     reader.state = "ended";
-    const before = this.#has("looksEarly") ? committed : reader.before;
+    const before = this.has("looksEarly") ? committed : reader.before;
     const version = store!.hit(reader.mayServe, READER);
-    this.#note(`it is answered with version ${version}`);
+    this.note(`it is answered with version ${version}`);
     if (version !== null && version < before) {
       this.#wrong = `version ${version} is read after version ${before} was committed`;
     }
-  }
-
-  #note(text: string): void {
-    this.#trace?.note(text);
   }
 
   // --- flows -------------------------------------------------------------------------------------
@@ -281,16 +264,16 @@ export class RightWorld implements ExploredWorld {
 
   #execute(running: Running): void {
     const { step, origin } = running;
-    this.#note(`origin ${origin + 1}: ${step.kind}`);
+    this.note(`origin ${origin + 1}: ${step.kind}`);
     running.end = { result: this.#resultOf(step, running) };
   }
 
   #resultOf(step: FlowStep<number>, running: Running): StepResults[StepKind] {
     switch (step.kind) {
       case "lockOrigin":
-        return !this.#isAlive && this.#scenario.hasLock === true;
+        return !this.#isAlive && this.scenario.hasLock === true;
       case "takeOver": {
-        const servedMs = this.#scenario.hasLock ? 0 : this.#servesMs;
+        const servedMs = this.scenario.hasLock ? 0 : this.#servesMs;
         this.#servesMs = RIGHT_MS;
         return { epoch: ++this.#table.epoch, servedMs, mark: "" };
       }
@@ -315,17 +298,17 @@ export class RightWorld implements ExploredWorld {
 
   #sleepMs(ms: number): number {
     if (ms !== waitFor(RIGHT_MS)) return ms;
-    if (this.#has("waitsNever")) return 0;
-    return this.#has("waitsWithoutMargin") ? RIGHT_MS : ms;
+    if (this.has("waitsNever")) return 0;
+    return this.has("waitsWithoutMargin") ? RIGHT_MS : ms;
   }
 
   // --- what there is -----------------------------------------------------------------------------
 
-  stateText(): string {
+  override stateText(): string {
     const { right } = this.#stores[0]!.cache.rows!;
     const deadlineMs = right.deadlineMs - this.#clockOf(0);
     const { state, before, mayServe } = this.#reader;
-    let text = `${this.#table.text()} ${[...this.#budget.values()]} ${Math.max(deadlineMs, -1)} `;
+    let text = `${this.#table.text()} ${this.budget} ${Math.max(deadlineMs, -1)} `;
     text += `${this.#lagMs} ${this.#servesMs} ${this.#isAlive} ${state}${before}${mayServe}`;
     text += ` ${this.#stores.map(({ cached }) => cached)}`;
     text += `${this.#hasWritten}${this.#origins.map(({ flows }) => `|${flows.isDeposed}`)}`;
@@ -338,15 +321,15 @@ export class RightWorld implements ExploredWorld {
     return text;
   }
 
-  wrong(): string | undefined {
+  override wrong(): string | undefined {
     return this.#wrong;
   }
 
-  wrongToClients(): string | undefined {
+  override wrongToClients(): string | undefined {
     return this.wrong();
   }
 
-  look(): void {
-    this.#note(`the database has version ${this.#table.committed}`);
+  override look(): void {
+    this.note(`the database has version ${this.#table.committed}`);
   }
 }

@@ -13,13 +13,13 @@ import { takeOver } from "../../../lib/rows/flows/takeover.ts";
 import { TokenStates } from "../../../lib/rows/flows/token_states.ts";
 import { RowKind, type RowRequest } from "../../../store/row_cache.ts";
 import type { SavedStore } from "../../support/saved_store.ts";
-import type { ExploredWorld, Move } from "../explore.ts";
 import { ChangeLog } from "../follow/change_log.ts";
 import { KEY } from "../key_record.ts";
 import { OriginStore } from "../origins/origin_store.ts";
 import { Table } from "../origins/table.ts";
+import { type Act, ActingWorld } from "../scenario_world.ts";
 import { nameOf, type TraceWriter } from "../trace.ts";
-import type { SavedClient, SavedEvent, SavedFault, SavedScenario } from "./saved_scenario.ts";
+import type { SavedClient, SavedEvent, SavedScenario } from "./saved_scenario.ts";
 
 const TOKENS_MAX = 100;
 /** Who fills the cache before the first step. */
@@ -50,13 +50,8 @@ interface File {
   readonly version: number | "absent" | null;
 }
 
-type Act = () => void;
-
 /** An origin that stops and starts with a snapshot: the real flows, store and snapshot, with a database around them. */
-export class SavedWorld implements ExploredWorld {
-  readonly canBePlayed = false;
-  readonly servers = 0;
-  readonly #scenario: SavedScenario;
+export class SavedWorld extends ActingWorld<SavedScenario> {
   readonly #table = new Table(false);
   readonly #log = new ChangeLog(this.#table, true, true);
   readonly #store = new OriginStore();
@@ -73,19 +68,13 @@ export class SavedWorld implements ExploredWorld {
   /** Changes before this position were in the log when the origin started. */
   #startPosition = 0n;
   #marks = 0;
-  #budget = new Map<SavedEvent, number>();
-  #trace: TraceWriter | undefined;
 
   constructor(scenario: SavedScenario) {
-    this.#scenario = scenario;
+    super(scenario);
   }
 
-  get name(): string {
-    return this.#scenario.name;
-  }
-
-  start(trace?: TraceWriter): void {
-    this.#trace = trace;
+  override start(trace?: TraceWriter): void {
+    this.trace = trace;
     this.#table.start(true);
     this.#log.start();
     this.#store.start();
@@ -95,8 +84,8 @@ export class SavedWorld implements ExploredWorld {
     this.#restoreCopy = undefined;
     this.#copyText = "";
     this.#marks = 0;
-    this.#budget = new Map(Object.entries(this.#scenario.events) as [SavedEvent, number][]);
-    this.#actors = this.#scenario.clients.map((kind, index) => ({
+    this.refill();
+    this.#actors = this.scenario.clients.map((kind, index) => ({
       kind,
       name: nameOf(index),
       state: "idle",
@@ -108,37 +97,16 @@ export class SavedWorld implements ExploredWorld {
     trace?.begin(this.#actors.map(({ kind }) => kind));
   }
 
-  #has(fault: SavedFault): boolean {
-    return this.#scenario.fault === fault;
-  }
-
-  #spend(event: SavedEvent, text: string): void {
-    this.#budget.set(event, this.#budget.get(event)! - 1);
-    this.#note(text);
-  }
-
-  #note(text: string): void {
-    this.#trace?.note(text);
-  }
-
   // --- moves -------------------------------------------------------------------------------------
 
-  moves(): Move[] {
-    return [...this.#acts().keys()];
-  }
-
-  move(move: Move): void {
-    this.#acts()[move]!();
-  }
-
-  #acts(): Act[] {
+  protected override acts(): Act[] {
     const acts: Act[] = [];
     for (const actor of this.#actors) if (this.#canAct(actor)) acts.push(() => this.#act(actor));
     if (this.#canFollow()) acts.push(() => this.#follow());
     for (const running of this.#running) acts.push(() => this.#advance(running));
     if (this.#state === "down") acts.push(() => this.#startAgain());
     const may = (event: SavedEvent, act: Act): void => {
-      if ((this.#budget.get(event) ?? 0) > 0) acts.push(act);
+      if (this.may(event)) acts.push(act);
     };
     if (this.#state === "serves" && this.#running.length === 0) may("stop", () => this.#stop());
     if (this.#state !== "down") may("kill", () => this.#kill());
@@ -163,7 +131,7 @@ export class SavedWorld implements ExploredWorld {
     if (kind === "direct") return this.#writeDirectly(actor);
     actor.state = "waiting";
     if (kind === "writer") {
-      this.#note(`${name} writes through the origin`);
+      this.note(`${name} writes through the origin`);
       const edit = { flags: 0, data: new Uint8Array() };
       const write = this.#flows.write([{ key: KEY, edit, tokenId: 0, connection: 0 }]);
       return this.#begin(() => `write ${name}`, write, () => actor.state = "ended");
@@ -176,7 +144,7 @@ export class SavedWorld implements ExploredWorld {
       actor.state = "ended";
     };
     if (requests.length === 0) return end();
-    this.#note(`${name} misses, and asks for the row`);
+    this.note(`${name} misses, and asks for the row`);
     const [{ leaseId }] = requests as [RowRequest];
     const isCacheable = this.#flows.states.isCacheable(KEY);
     const text = (): string =>
@@ -184,18 +152,18 @@ export class SavedWorld implements ExploredWorld {
     this.#begin(text, this.#flows.read([KEY]), (reads) => {
       const [{ row, cacheable }] = reads as [Read];
       store.cache.rows!.answerRead(requests, row, cacheable);
-      this.#note(`the cache has ${store.cached}`);
+      this.note(`the cache has ${store.cached}`);
       end();
     });
   }
 
   #writeDirectly(actor: Actor): void {
     if (actor.state === "idle") {
-      this.#note(`a commit of ${actor.name} is in the log`);
+      this.note(`a commit of ${actor.name} is in the log`);
       this.#log.append(actor.name, "set");
       actor.state = "logged";
     } else {
-      this.#note(`reads see the commit of ${actor.name}`);
+      this.note(`reads see the commit of ${actor.name}`);
       this.#log.show(actor.name);
       actor.state = "ended";
     }
@@ -204,10 +172,10 @@ export class SavedWorld implements ExploredWorld {
   // --- stops and starts ----------------------------------------------------------------------------
 
   #stop(): void {
-    this.#spend("stop", "the origin stops");
+    this.spend("stop", "the origin stops");
     this.#state = "stops";
     this.#closeLog();
-    if (this.#has("marksEarly")) return this.#save(this.#table.mark);
+    if (this.has("marksEarly")) return this.#save(this.#table.mark);
     this.#begin(
       () => "mark",
       noteMark<number>(this.#flows.states.epoch, `${++this.#marks}`),
@@ -218,13 +186,13 @@ export class SavedWorld implements ExploredWorld {
   #save(mark: string): void {
     const isSaved = mark !== "";
     const version = isSaved ? this.#store.cached : null;
-    this.#note(`the snapshot has version ${version} under the mark "${mark}"`);
+    this.note(`the snapshot has version ${version} under the mark "${mark}"`);
     this.#file = { saved: this.#store.save(isSaved ? [] : [""]), mark, version };
     this.#end();
   }
 
   #kill(): void {
-    this.#spend("kill", "the origin is killed");
+    this.spend("kill", "the origin is killed");
     this.#closeLog();
     this.#end();
   }
@@ -238,21 +206,21 @@ export class SavedWorld implements ExploredWorld {
 
   #startAgain(): void {
     const taken = this.#run(takeOver<number>("refuse", 0, () => {}));
-    this.#note(`the origin starts, in epoch ${taken.epoch}, and finds the mark "${taken.mark}"`);
+    this.note(`the origin starts, in epoch ${taken.epoch}, and finds the mark "${taken.mark}"`);
     const file = this.#file;
-    if (!this.#has("loadsAgain")) this.#file = null;
+    if (!this.has("loadsAgain")) this.#file = null;
     this.#boot(taken.epoch);
     if (file === null) return;
     this.#store.load(file.saved);
     if (!this.#isCurrent(file.mark, taken)) return this.#store.dropRows();
-    this.#note(`version ${this.#store.cached} comes back`);
+    this.note(`version ${this.#store.cached} comes back`);
     this.#startPosition = this.#log.end;
-    if (this.#scenario.follows && !this.#has("servesEarly")) this.#state = "catches up";
+    if (this.scenario.follows && !this.has("servesEarly")) this.#state = "catches up";
     this.#serveIfCaughtUp();
   }
 
   #isCurrent(mark: string, taken: { epoch: number; mark: string }): boolean {
-    switch (this.#scenario.fault) {
+    switch (this.scenario.fault) {
       case "keepsAlways":
         return true;
       case "comparesEpochs":
@@ -267,7 +235,7 @@ export class SavedWorld implements ExploredWorld {
 
   #serveIfCaughtUp(): void {
     if (this.#state === "catches up" && this.#log.confirmed >= this.#startPosition) {
-      this.#note("the log is applied, and the origin serves");
+      this.note("the log is applied, and the origin serves");
       this.#state = "serves";
     }
   }
@@ -281,15 +249,15 @@ export class SavedWorld implements ExploredWorld {
     );
     this.#state = "serves";
     this.#startPosition = 0n;
-    if (this.#has("marksEarly")) this.#run(noteMark<number>(epoch, `${++this.#marks}`));
-    if (!this.#scenario.follows) return;
+    if (this.has("marksEarly")) this.#run(noteMark<number>(epoch, `${++this.#marks}`));
+    if (!this.scenario.follows) return;
     this.#log.open();
     this.#follower = followLog(true);
     this.#logStep = this.#follower.next().value;
   }
 
   #other(event: "other" | "otherKilled"): void {
-    this.#spend(event, "another origin takes over, and writes");
+    this.spend(event, "another origin takes over, and writes");
     const { epoch } = this.#run(takeOver<number>("force", 0, () => {}));
     const version = this.#table.history.length;
     const row = { flags: 0, data: new Uint8Array(), version };
@@ -298,13 +266,13 @@ export class SavedWorld implements ExploredWorld {
   }
 
   #copy(): void {
-    this.#spend("copy", "the database is copied");
+    this.spend("copy", "the database is copied");
     this.#restoreCopy = this.#table.copy();
     this.#copyText = `${this.#table.text()} ${this.#table.mark}`;
   }
 
   #restore(): void {
-    this.#spend("restore", "the database is restored from its copy");
+    this.spend("restore", "the database is restored from its copy");
     this.#restoreCopy!();
   }
 
@@ -326,13 +294,13 @@ export class SavedWorld implements ExploredWorld {
       case "begin":
         return this.#proceed(undefined);
       case "next":
-        this.#note("the follower takes a change");
+        this.note("the follower takes a change");
         return this.#proceed(this.#log.take());
       case "expel":
-        this.#note("the follower deletes");
+        this.note("the follower deletes");
         return this.#proceed(this.#run(expelKeys(this.#flows.caches, step.keys)));
       case "confirm":
-        this.#note("the follower confirms");
+        this.note("the follower confirms");
         this.#log.confirm(step.position);
         this.#proceed(undefined);
         return this.#serveIfCaughtUp();
@@ -365,7 +333,7 @@ export class SavedWorld implements ExploredWorld {
   #advance(running: Running): void {
     const { end, step } = running;
     if (end !== undefined) return this.#resume(running, end.result);
-    this.#note(`the database executes ${step.kind}`);
+    this.note(`the database executes ${step.kind}`);
     const result = this.#resultOf(step);
     // What a read has found is late.
     if (step.kind === "readRows") running.end = { result };
@@ -412,10 +380,10 @@ export class SavedWorld implements ExploredWorld {
 
   // --- what there is -----------------------------------------------------------------------------
 
-  stateText(): string {
+  override stateText(): string {
     const { cached, leaseId } = this.#store;
     const file = this.#file;
-    let text = `${this.#table.text()} ${this.#log.text()} ${[...this.#budget.values()]}`;
+    let text = `${this.#table.text()} ${this.#log.text()} ${this.budget}`;
     text += `|${this.#state} ${this.#startPosition} ${cached}${leaseId === 0 ? "" : "l"}`;
     text += `|${file === null ? "" : `${file.mark}:${file.version}`}|${this.#table.mark}`;
     text += `|${this.#copyText}|${this.#marks}`;
@@ -431,7 +399,7 @@ export class SavedWorld implements ExploredWorld {
   }
 
   /** While the origin serves, the cached version is the committed one, or the next is in the unread part of the log. */
-  wrong(): string | undefined {
+  override wrong(): string | undefined {
     const { cached } = this.#store;
     const { committed } = this.#table;
     if (this.#state !== "serves" || cached === null || cached === committed) return undefined;
@@ -440,11 +408,11 @@ export class SavedWorld implements ExploredWorld {
     return `the cache has version ${cached}, and the database has version ${committed}`;
   }
 
-  wrongToClients(): string | undefined {
+  override wrongToClients(): string | undefined {
     return this.wrong();
   }
 
-  look(): void {
-    this.#note(`the database has version ${this.#table.committed}`);
+  override look(): void {
+    this.note(`the database has version ${this.#table.committed}`);
   }
 }
