@@ -10,6 +10,8 @@ export const PAST_SEC = 1;
 const INSTANT_MAX_SEC = 2 ** 31 - 1;
 /** Expiry times above this are Unix times (memcached doc/protocol.txt, "Expiration times"). */
 const RELATIVE_SECONDS_MAX = 60 * 60 * 24 * 30;
+/** How far tests may move the clock. */
+const SHIFT_SEC_MAX = 365 * 24 * 3600;
 
 /**
  * Moves the store's clock. The store reads no clock of its own: the process calls this on a tick, tests by hand.
@@ -24,13 +26,20 @@ export function writeClock({ control }: Memory, milliseconds: number): void {
   control[CONTROL.NOW_SEC] = FIRST_SECOND + Math.floor(shifted / 1000);
 }
 
-/** Moves the clock by seconds, for tests. Expiry times that were given before come sooner. */
-export function shiftClock({ control }: Memory, seconds: number): void {
-  control[CONTROL.CLOCK_SHIFT_SEC]! += seconds;
+/**
+ * Moves the clock by seconds, for tests: items expire earlier or later by them.
+ *
+ * @returns Whether it is at most a year away from its own time then; otherwise it stays as it is.
+ */
+export function shiftClock({ control }: Memory, seconds: number): boolean {
+  const shiftSec = control[CONTROL.CLOCK_SHIFT_SEC]! + seconds;
+  if (Math.abs(shiftSec) > SHIFT_SEC_MAX) return false;
+  control[CONTROL.CLOCK_SHIFT_SEC] = shiftSec;
   control[CONTROL.NOW_SEC]! += seconds;
+  return true;
 }
 
-/** Has the clock stand still, or go on from the time that it would have by then; for tests. */
+/** Stops the clock, or starts it again at the time that it would have by then; for tests. */
 export function stopClock({ control }: Memory, isStopped: boolean): void {
   control[CONTROL.CLOCK_STOPPED] = isStopped ? 1 : 0;
 }
