@@ -8,8 +8,8 @@ const ROW_NUMBERS = ["rowid", "_rowid_", "oid"];
 export interface UniqueKey {
   /** Null: it has expressions. */
   readonly columns: readonly UniqueColumn[] | null;
-  /** What tells a row from others: the row number, or the columns of the primary key; none: nothing can. */
-  readonly identity: readonly string[];
+  /** The name of the row number, which tells a row from others; null: the table has none. */
+  readonly rowNumber: string | null;
 }
 
 interface UniqueColumn {
@@ -22,52 +22,67 @@ interface UniqueColumn {
 
 /** Returns the unique keys of a table, the row number among them. */
 export function uniqueKeysOf(database: DatabaseSync, table: string): UniqueKey[] {
-  const columns = database.prepare(
-    'SELECT name, "notnull" AS is_set, dflt_value FROM pragma_table_xinfo(?)',
-  ).all(table);
-  const defaults = new Map(
-    columns.filter(({ is_set }) => is_set !== 0)
-      .map(({ name, dflt_value }) => [name as string, dflt_value as string | null]),
-  );
-  const rowNumber = rowNumberOf(database, table, columns.map(({ name }) => name as string));
-  const identity = rowNumber === null ? [] : [rowNumber];
+  const columns = columnsOf(database, table);
+  const defaults = new Map(columns.map(({ name, inPlaceOfNull }) => [name, inPlaceOfNull]));
+  const rowNumber = rowNumberOf(database, table, columns);
   const indexes = database.prepare(
     'SELECT name FROM pragma_index_list(?) WHERE "unique" = 1 ORDER BY name',
-  ).all(table).map(({ name }) => {
+  ).all(table).map(({ name: index }) => {
     const parts = database.prepare(
       "SELECT name, coll FROM pragma_index_xinfo(?) WHERE key = 1 ORDER BY seqno",
-    ).all(name as string);
-    const isPlain = parts.every((part) => part["name"] !== null);
-    return {
-      identity,
-      columns: isPlain
-        ? parts.map((part) => ({
-          name: part["name"] as string,
-          collation: part["coll"] as string,
-          inPlaceOfNull: defaults.get(part["name"] as string) ?? null,
-        }))
-        : null,
-    };
+    ).all(index as string).map(({ name, coll }) => ({
+      name: name as string | null,
+      collation: coll as string,
+      inPlaceOfNull: defaults.get(name as string) ?? null,
+    }));
+    return { rowNumber, columns: parts.every(isColumn) ? parts : null };
   });
-  const numbers = identity.map((name) => ({
-    identity,
-    columns: [{ name, collation: null, inPlaceOfNull: null }],
-  }));
-  return [...numbers, ...indexes];
+  if (rowNumber === null) return indexes;
+  const number = { name: rowNumber, collation: null, inPlaceOfNull: null };
+  return [{ rowNumber, columns: [number] }, ...indexes];
 }
 
-/** Returns a name of the row number; null: the table has none, or its columns hide it. */
+function isColumn<Part extends { readonly name: string | null }>(
+  part: Part,
+): part is Part & { readonly name: string } {
+  return part.name !== null;
+}
+
+interface Column {
+  readonly name: string;
+  readonly isPrimary: boolean;
+  readonly inPlaceOfNull: string | null;
+}
+
+function columnsOf(database: DatabaseSync, table: string): Column[] {
+  const rows = database.prepare(
+    'SELECT name, pk, iif("notnull", dflt_value, NULL) AS filling FROM pragma_table_xinfo(?)',
+  ).all(table);
+  return rows.map(({ name, pk, filling }) => ({
+    name: name as string,
+    isPrimary: pk !== 0,
+    inPlaceOfNull: filling as string | null,
+  }));
+}
+
+/** Returns a name of the row number; null: no statement can name it, or there is none. */
 function rowNumberOf(
   database: DatabaseSync,
   table: string,
-  columns: readonly string[],
+  columns: readonly Column[],
 ): string | null {
   const hasNone = database.prepare(
     "SELECT wr FROM pragma_table_list(?) WHERE schema = 'main'",
   ).get(table)?.["wr"];
   if (hasNone !== 0) return null;
-  const hidden = new Set(columns.map((name) => name.toLowerCase()));
-  return ROW_NUMBERS.find((name) => !hidden.has(name)) ?? null;
+  const hidden = new Set(columns.map(({ name }) => name.toLowerCase()));
+  const own = ROW_NUMBERS.find((name) => !hidden.has(name));
+  if (own !== undefined) return own;
+  // Columns hide all its names: only an INTEGER PRIMARY KEY, which has no index, still names it.
+  const { count } = database.prepare(
+    "SELECT count(*) AS count FROM pragma_index_list(?) WHERE origin = 'pk'",
+  ).get(table)!;
+  return count === 0 ? columns.find(({ isPrimary }) => isPrimary)?.name ?? null : null;
 }
 
 /**
@@ -75,7 +90,7 @@ function rowNumberOf(
  * that one.
  */
 export function otherRowOf(
-  { columns, identity }: UniqueKey,
+  { columns, rowNumber }: UniqueKey,
   row: string,
   isUpdate: boolean,
 ): string {
@@ -88,8 +103,8 @@ export function otherRowOf(
       collation === null ? "" : ` COLLATE ${quoted(collation)}`
     }`;
   });
-  const other = isUpdate
-    ? identity.map((name) => `${row}.${quoted(name)} <> OLD.${quoted(name)}`)
+  const other = isUpdate && rowNumber !== null
+    ? [`${row}.${quoted(rowNumber)} <> OLD.${quoted(rowNumber)}`]
     : [];
   return [...same, ...other].join(" AND ");
 }

@@ -93,6 +93,12 @@ const REPLACEMENTS:
       "REPLACE INTO product (oid, name) VALUES (1, 'new')",
     ],
     [
+      "the row number without a name of its own",
+      "id INTEGER PRIMARY KEY, rowid TEXT, _rowid_ TEXT, oid TEXT, name TEXT",
+      "1, '', '', '', 'old'",
+      "REPLACE INTO product (id, name) VALUES (1, 'new')",
+    ],
+    [
       "no row number",
       "id TEXT COLLATE NOCASE PRIMARY KEY, name TEXT) WITHOUT ROWID; -- ",
       "'a', 'old'",
