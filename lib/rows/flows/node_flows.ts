@@ -116,13 +116,15 @@ export class NodeFlows {
   }
 
   /**
-   * Reads rows under leases that the cache gave before. Whatever removes rows meanwhile ends these leases, so an old
-   * answer fills nothing. @throws Why the origin does not answer.
+   * Reads rows under leases that the cache gave before. A deletion meanwhile ends these leases, so an old answer fills
+   * nothing.
+   *
+   * @throws Why the origin does not answer.
    */
   *read(keys: readonly string[]): NodeFlow<readonly Read[]> {
     const { session } = this;
     const reads = yield* step({ kind: "read", session, keys });
-    // The origin tells a stranger no deletions.
+    // The origin sends deletions to members only.
     return session === "" ? reads.map((read) => ({ ...read, cacheable: false })) : reads;
   }
 }

@@ -116,6 +116,18 @@ class Shop implements AsyncDisposable {
   }
 }
 
+/** Runs a test with an origin that has a value of a view. */
+async function withOrigin(
+  database: TestDatabase,
+  test: (parts: { shop: Shop; origin: ServerProcess; client: Client }) => Promise<void>,
+): Promise<void> {
+  await using shop = await Shop.open(database);
+  await using origin = await shop.start();
+  using client = await origin.connect();
+  await untilReads([client], "name:Chess", "2");
+  await test({ shop, origin, client });
+}
+
 /** @returns The value; "": there is none; or the error. */
 async function read(client: Client, key: string): Promise<string> {
   await client.send(`get ${key}\r\n`);
@@ -308,20 +320,17 @@ testDatabases("prefixes and keys beyond ASCII are deleted, too", async (database
 
 testDatabases(
   "old values that the log lacks since the start empty the prefix",
-  async (database) => {
-    await using shop = await Shop.open(database);
-    await using origin = await shop.start();
-    using client = await origin.connect();
-    await untilReads([client], "name:Chess", "2");
-    await shop.writer.write("ALTER TABLE product REPLICA IDENTITY DEFAULT");
-    await shop.writer.write("UPDATE product SET name = 'Go' WHERE id = 2");
-    await untilReads([client], "name:Chess", "");
-    await untilReads([client], "name:Go", "2");
-    await untilReads([client], "category:2:names", '[{"name":"Go"}]');
-    await shop.writer.write("DELETE FROM product WHERE id = 2");
-    for (const key of ["name:Go", "product:2"]) await untilReads([client], key, "");
-    await untilReads([client], "category:2:names", "[]");
-  },
+  (database) =>
+    withOrigin(database, async ({ shop, client }) => {
+      await shop.writer.write("ALTER TABLE product REPLICA IDENTITY DEFAULT");
+      await shop.writer.write("UPDATE product SET name = 'Go' WHERE id = 2");
+      await untilReads([client], "name:Chess", "");
+      await untilReads([client], "name:Go", "2");
+      await untilReads([client], "category:2:names", '[{"name":"Go"}]');
+      await shop.writer.write("DELETE FROM product WHERE id = 2");
+      for (const key of ["name:Go", "product:2"]) await untilReads([client], key, "");
+      await untilReads([client], "category:2:names", "[]");
+    }),
   ["PostgreSQL"],
 );
 
@@ -344,18 +353,15 @@ testDatabases(
 
 testDatabases(
   "a table without its triggers is noticed, until init makes them",
-  async (database) => {
-    await using shop = await Shop.open(database);
-    await using origin = await shop.start();
-    using client = await origin.connect();
-    await untilReads([client], "name:Chess", "2");
-    await shop.writer.write("DROP TRIGGER leased_change_updated_product");
-    await origin.line("trigger leased_change_updated_product is missing");
-    await shop.writer.write("UPDATE product SET name = 'Go' WHERE id = 2");
-    await shop.init();
-    await untilReads([client], "name:Chess", "");
-    await untilReads([client], "name:Go", "2");
-  },
+  (database) =>
+    withOrigin(database, async ({ shop, origin, client }) => {
+      await shop.writer.write("DROP TRIGGER leased_change_updated_product");
+      await origin.line("trigger leased_change_updated_product is missing");
+      await shop.writer.write("UPDATE product SET name = 'Go' WHERE id = 2");
+      await shop.init();
+      await untilReads([client], "name:Chess", "");
+      await untilReads([client], "name:Go", "2");
+    }),
   ["SQLite"],
 );
 
@@ -400,49 +406,43 @@ testDatabases("views that cannot be right are refused at the start", async (data
 
 testDatabases(
   "a table that is made anew stops the log, until the views are read again",
-  async (database) => {
-    await using shop = await Shop.open(database);
-    await using origin = await shop.start();
-    using client = await origin.connect();
-    await untilReads([client], "name:Chess", "2");
-    await shop.writer.write(
-      "DROP TABLE product; CREATE TABLE product (id integer PRIMARY KEY, name text, category_id integer, code text); " +
-        "ALTER TABLE product REPLICA IDENTITY FULL; INSERT INTO product VALUES (5, 'Chess', 2, 'c')",
-    );
-    await origin.line("a table of views was made anew");
-    await shop.init();
-    origin.signal("SIGHUP");
-    await untilReads([client], "name:Chess", "5");
-    await shop.writer.write("UPDATE product SET id = 6");
-    await untilReads([client], "name:Chess", "6");
-  },
+  (database) =>
+    withOrigin(database, async ({ shop, origin, client }) => {
+      await shop.writer.write(
+        "DROP TABLE product; CREATE TABLE product (id integer PRIMARY KEY, name text, category_id integer, code text); " +
+          "ALTER TABLE product REPLICA IDENTITY FULL; INSERT INTO product VALUES (5, 'Chess', 2, 'c')",
+      );
+      await origin.line("a table of views was made anew");
+      await shop.init();
+      origin.signal("SIGHUP");
+      await untilReads([client], "name:Chess", "5");
+      await shop.writer.write("UPDATE product SET id = 6");
+      await untilReads([client], "name:Chess", "6");
+    }),
   ["PostgreSQL"],
 );
 
 testDatabases(
   "a table whose changes are not all in the log stops it",
-  async (database) => {
-    await using shop = await Shop.open(database);
-    const { write } = shop.writer;
-    await using origin = await shop.start();
-    using client = await origin.connect();
-    await untilReads([client], "name:Chess", "2");
-    await write("CREATE TABLE toy () INHERITS (product)");
-    await origin.line("toy inherits from a table of views");
-    await write("INSERT INTO toy VALUES (7, 'Kite', 2, 'k')");
-    await untilReads([client], "name:Kite", "7");
-    await write("DROP TABLE toy");
-    await untilReads([client], "name:Kite", "");
-    await write("ALTER PUBLICATION leased DROP TABLE product");
-    await write("ALTER PUBLICATION leased ADD TABLE product WHERE (id > 2)");
-    await origin.line("the publication leased has not all its changes");
-    await untilReads([client], "name:Chess", "2");
-    await write("UPDATE product SET name = 'Go' WHERE id = 2");
-    await write("ALTER PUBLICATION leased DROP TABLE product");
-    await shop.init();
-    await untilReads([client], "name:Chess", "");
-    await untilReads([client], "name:Go", "2");
-  },
+  (database) =>
+    withOrigin(database, async ({ shop, origin, client }) => {
+      const { write } = shop.writer;
+      await write("CREATE TABLE toy () INHERITS (product)");
+      await origin.line("toy inherits from a table of views");
+      await write("INSERT INTO toy VALUES (7, 'Kite', 2, 'k')");
+      await untilReads([client], "name:Kite", "7");
+      await write("DROP TABLE toy");
+      await untilReads([client], "name:Kite", "");
+      await write("ALTER PUBLICATION leased DROP TABLE product");
+      await write("ALTER PUBLICATION leased ADD TABLE product WHERE (id > 2)");
+      await origin.line("the publication leased has not all its changes");
+      await untilReads([client], "name:Chess", "2");
+      await write("UPDATE product SET name = 'Go' WHERE id = 2");
+      await write("ALTER PUBLICATION leased DROP TABLE product");
+      await shop.init();
+      await untilReads([client], "name:Chess", "");
+      await untilReads([client], "name:Go", "2");
+    }),
   ["PostgreSQL"],
 );
 
