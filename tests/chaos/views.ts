@@ -171,9 +171,7 @@ class ViewsChaos implements Disturbed<ViewsRan> {
       case "database killed":
         return await (await sharedPostgres()).restart();
       case "slot dropped":
-        await kill(this.#origin!);
-        await this.#dropSlot();
-        return await this.#replaceOrigin();
+        return await this.#dropSlot();
     }
   }
 
@@ -185,14 +183,16 @@ class ViewsChaos implements Disturbed<ViewsRan> {
     );
   }
 
-  /** The changes that no origin has read are lost with the slot. */
+  /** Ends the log under the origin, until the slot is gone: changes that it has not read are lost. */
   async #dropSlot(): Promise<void> {
-    const sql = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots " +
-      "WHERE database = current_database()";
+    const slot = "FROM pg_replication_slots WHERE database = current_database()";
     const { url } = this.#database;
     const postgres = await sharedPostgres();
-    // The process that has sent the log ends a moment after its origin.
-    await until(() => postgres.execute(sql, url).then(() => true, () => false));
+    await until(async () => {
+      await postgres.execute(`SELECT pg_terminate_backend(active_pid) ${slot} AND active`, url);
+      const drop = postgres.execute(`SELECT pg_drop_replication_slot(slot_name) ${slot}`, url);
+      return await drop.then(() => true, () => false);
+    });
   }
 
   /** Ends all writers, waits until the log is applied, and compares every view everywhere with its query. */
