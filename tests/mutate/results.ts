@@ -1,3 +1,4 @@
+import { hash32 } from "../support/seed.ts";
 import type { Mutant } from "./operators.ts";
 
 /** What the tests say of a mutant. */
@@ -10,42 +11,52 @@ export type Verdict =
   /** It is no mutant: another one is drawn. */
   | { readonly kind: "does not compile" };
 
-/** The first line of a file of results. */
-interface Header {
-  readonly seed: number;
-  /** A hash of the source: its mutants are others after a change. */
-  readonly source: number;
+/** Verdicts that a new test may change. */
+const UNCAUGHT: ReadonlySet<Verdict["kind"]> = new Set(["survives", "untested"]);
+
+/** What the verdicts are on. */
+export interface Tree {
+  /** The text of each file of the source. */
+  readonly texts: ReadonlyMap<string, string>;
+  /** A hash of all tests. */
+  readonly tests: number;
 }
 
-/** The verdicts of a run. With a file, a line of JSON each, so that a run that ended can be continued. */
+/** A line of a file of results. */
+interface Row {
+  readonly mutant: string;
+  readonly file: string;
+  /** A hash of the file's text: its mutants are others after a change. */
+  readonly text: number;
+  readonly tests: number;
+  readonly verdict: Verdict;
+}
+
+/**
+ * The verdicts of a run. With a file, a line of JSON each, so that a run that ended can be continued, also after
+ * changes: verdicts on files that changed are left out, and what no test caught is judged anew when tests changed.
+ */
 export class Results {
   readonly seed: number;
   readonly #file: string | undefined;
+  readonly #tree: Tree;
   readonly #verdicts = new Map<string, Verdict>();
 
   /**
    * @param file Continued when it exists.
    * @param seed Undefined: the file's, or one that `draw` returns.
-   * @throws RangeError when the file is of another seed or source.
+   * @throws RangeError when the file is of another seed.
    */
-  constructor(
-    file: string | undefined,
-    source: number,
-    seed: number | undefined,
-    draw: () => number,
-  ) {
+  constructor(file: string | undefined, tree: Tree, seed: number | undefined, draw: () => number) {
     const [header, ...rows] = file === undefined ? [] : linesOf(file);
     this.#file = file;
-    this.seed = seed ?? (header as Header | undefined)?.seed ?? draw();
-    if (header === undefined) {
-      this.#append({ seed: this.seed, source });
-      return;
-    }
-    const { seed: itsSeed, source: itsSource } = header as Header;
-    if (itsSource !== source) throw new RangeError(`${file} has verdicts on another source`);
-    if (itsSeed !== this.seed) throw new RangeError(`${file} is of --seed ${itsSeed}`);
-    for (const { mutant, verdict } of rows as { mutant: string; verdict: Verdict }[]) {
-      this.#verdicts.set(mutant, verdict);
+    this.#tree = tree;
+    const itsSeed = (header as { seed: number } | undefined)?.seed;
+    this.seed = seed ?? itsSeed ?? draw();
+    if (itsSeed === undefined) this.#append({ seed: this.seed });
+    else if (itsSeed !== this.seed) throw new RangeError(`${file} is of --seed ${itsSeed}`);
+    for (const row of rows as Row[]) {
+      if (this.#holds(row)) this.#verdicts.set(row.mutant, row.verdict);
     }
   }
 
@@ -54,8 +65,11 @@ export class Results {
   }
 
   add(mutant: Mutant, verdict: Verdict): void {
-    this.#verdicts.set(nameOf(mutant), verdict);
-    this.#append({ mutant: nameOf(mutant), verdict });
+    const name = nameOf(mutant);
+    this.#verdicts.set(name, verdict);
+    const { file } = mutant;
+    const text = this.#textHash(file);
+    this.#append({ mutant: name, file, text, tests: this.#tree.tests, verdict });
   }
 
   /** Returns how many mutants have a verdict of that kind. */
@@ -68,7 +82,16 @@ export class Results {
     return this.#verdicts.size - this.count("does not compile");
   }
 
-  #append(row: unknown): void {
+  #holds({ file, text, tests, verdict }: Row): boolean {
+    if (text !== this.#textHash(file)) return false;
+    return tests === this.#tree.tests || !UNCAUGHT.has(verdict.kind);
+  }
+
+  #textHash(file: string): number {
+    return hash32(this.#tree.texts.get(file) ?? "");
+  }
+
+  #append(row: Row | { readonly seed: number }): void {
     if (this.#file === undefined) return;
     Deno.writeTextFileSync(this.#file, `${JSON.stringify(row)}\n`, { append: true });
   }

@@ -1,13 +1,14 @@
 // `deno task mutate [PATH…] [--sample N] [--seed N] [--minutes N] [--jobs N] [--results FILE]`: changes the source at
 // random places, one at a time, in copies, and runs the tests that reach each place until one fails. PATHs select files
 // of the source. Prints the survivors as diffs, and a last line with the share that was caught. FILE gets the verdicts;
-// a run with a FILE that exists goes on where that one ended.
+// a run with a FILE that exists goes on where that one ended, also after changes.
 // `--planted [TEXT…]`: plants the faults of planted.ts instead, with status 1 when one is not caught. Each TEXT selects
 // those whose file or description contains it.
 
 import { parseArgs } from "@std/cli/parse-args";
 import { randomFrom } from "../support/random.ts";
 import { drawSeed, hash32 } from "../support/seed.ts";
+import { readTranscripts } from "../support/sessions/transcript_files.ts";
 import { readSources } from "../support/sources.ts";
 import { Copy } from "./copy.ts";
 import { type Fault, plant } from "./fault.ts";
@@ -134,7 +135,13 @@ async function main(): Promise<number> {
   const mutants = selected.flatMap(({ path, text }) => mutantsOf(path, text));
   const seed = options.seed === undefined ? undefined : Number(options.seed);
   const file = options.results as string | undefined;
-  const results = new Results(file, hash32([...texts.values()].join()), seed, drawSeed);
+  const tests = hash32(
+    JSON.stringify([
+      sources.filter(({ path }) => path.startsWith("tests/")).map(({ text }) => text),
+      readTranscripts(),
+    ]),
+  );
+  const results = new Results(file, { texts, tests }, seed, drawSeed);
   const wanted = Math.min(Number(options.sample ?? 50), mutants.length);
   print(
     `${wanted} of ${mutants.length} mutants of ${selected.length} files, --seed ${results.seed}`,
