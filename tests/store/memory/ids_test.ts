@@ -59,3 +59,13 @@ Deno.test("items keep their ids, and flushes their bounds, while parts of the id
     assertEquals(store.get("later"), "v");
   }
 });
+
+Deno.test("ids of leases and tokens carry into the upper half", () => {
+  const store = new TestStore({ firstId: 2 ** 32 - 1 });
+  const ids = [store.token("locked"), ...["locked", "absent"].map((key) => store.getss(key, 10))];
+  assertEquals(ids, [
+    2 ** 32 - 1,
+    { id: 2 ** 32, remain: 1 },
+    { id: 2 ** 32 + 1, remain: 0 },
+  ]);
+});
