@@ -89,13 +89,14 @@ const STAT_KEYS = ["", "sizes", "items", "slabs", "reset", "detail dump", "setti
 export interface CostlyPacket {
   readonly name: string;
   readonly isBinary: boolean;
-  /** Characters below 256. */
+  /** One request many times, in characters below 256. */
   readonly text: string;
+  readonly requests: number;
 }
 
 function packetOf(name: string, request: string, isBinary: boolean): CostlyPacket {
   const count = Math.max(1, Math.floor(PACKET_BYTES / request.length));
-  return { name, isBinary, text: request.repeat(count) };
+  return { name, isBinary, text: request.repeat(count), requests: count };
 }
 
 /** A packet for every command of both tables. Throws for a command that has no request here. */
