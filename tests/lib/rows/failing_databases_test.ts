@@ -105,6 +105,7 @@ Deno.test("SQLite: a locked file refuses writes by name, and health says so; hit
   await until(async () => !(await health()).includes("locked"));
   const metrics = await (await fetch(`${admin}/metrics`)).text();
   assertMatch(metrics, /^# HELP leased_rows_puts_committed_total writes: committed$/m);
+  assertEquals(/^# HELP .*: $/m.exec(metrics), null, "a unit is no meaning");
   assertMatch(metrics, /^# TYPE leased_rows_database_write_seconds_total counter$/m);
   assertMatch(metrics, /^leased_rows_puts_failed_total [1-9]/m);
   await client.ask("get hit later\r\n", "VALUE hit 0 3\r\none\r\nVALUE later 0 1\r\n1\r\nEND\r\n");
