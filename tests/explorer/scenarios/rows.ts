@@ -3,6 +3,7 @@ import { FollowWorld } from "../follow/follow_world.ts";
 import { NodeWorld } from "../nodes/node_world.ts";
 import { OriginWorld } from "../origins/origin_world.ts";
 import { RightWorld } from "../origins/right_world.ts";
+import { RoomWorld } from "../room/room_world.ts";
 import { SavedWorld } from "../saved/saved_world.ts";
 import { BucketWorld } from "../versions/bucket_world.ts";
 import { World } from "../world.ts";
@@ -16,6 +17,7 @@ import { LARGE_NODES, NODES } from "./nodes.ts";
 import { LARGE_ORIGINS, ORIGINS } from "./origins.ts";
 import { PROXY } from "./proxy.ts";
 import { RIGHTS } from "./rights.ts";
+import { ROOM } from "./room.ts";
 import { SAVED } from "./saved.ts";
 import { SNAPSHOTS } from "./snapshots.ts";
 import { TOKENS } from "./tokens.ts";
@@ -51,6 +53,7 @@ export const EXPLORED: readonly Explored[] = [
   ...explored(BUCKETS, (scenario) => new BucketWorld(scenario)),
   ...explored(ORIGINS, (scenario) => new OriginWorld(scenario)),
   ...explored(RIGHTS, (scenario) => new RightWorld(scenario)),
+  ...explored(ROOM, (scenario) => new RoomWorld(scenario)),
   ...explored(NODES, (scenario) => new NodeWorld(scenario)),
   ...explored(FOLLOW, (scenario) => new FollowWorld(scenario)),
   ...explored(SAVED, (scenario) => new SavedWorld(scenario)),
