@@ -58,8 +58,11 @@ export const REQUEST = {
   WORDS: 26 + Math.ceil(KEY_LENGTH_MAX / 4) + REQUEST_TEXT_BYTES_MAX / 4,
 } as const;
 
-/** Slots beside one for every connection: for connections with several requests, and those that have ended. */
-const SPARE_SLOTS = 8192;
+/**
+ * Slots beside one for every connection: for connections with several requests, and those that have ended. A request
+ * ahead of its turn takes a slot only while fewer than these are in use, so that it takes none from other connections.
+ */
+export const SPARE_SLOTS = 8192;
 
 /** How many slots there are; 0: the server has no database. */
 export function requestSlots(options: StoreOptions): number {

@@ -131,9 +131,13 @@ export class RowParking {
 
   /** Whether a look ahead may submit reads; it ends if not. */
   get #mayReadAhead(): boolean {
-    const { isWriting, slots } = this.session!;
-    if (isWriting || slots.length >= REQUESTS_PER_CONNECTION_MAX) this.hasLeftAhead = true;
+    if (this.session!.isWriting || !this.#mayAskMore) this.hasLeftAhead = true;
     return !this.hasLeftAhead;
+  }
+
+  /** Whether the connection may have one more request, ahead of its turn. */
+  get #mayAskMore(): boolean {
+    return this.session!.slots.length < REQUESTS_PER_CONNECTION_MAX && this.requests.hasSpare;
   }
 
   /** Whether operations belong to requests that are executed once more. */
@@ -230,8 +234,7 @@ export class RowParking {
 
   /** Submits a read for a key that the cache does not have and that comes up soon, if the connection may. */
   readAhead(key: Key, owner: number): void {
-    const { session } = this;
-    if (session === null || session.slots.length >= REQUESTS_PER_CONNECTION_MAX) return;
+    if (this.session === null || !this.#mayAskMore) return;
     if (this.lacks(key)) this.read(key, owner);
   }
 
@@ -312,8 +315,9 @@ export class RowParking {
     operation.item = NO_ITEM;
     operation.isRefused = false;
     if (session !== null) {
-      const isFull = session.slots.length >= REQUESTS_PER_CONNECTION_MAX;
-      if (this.isAhead && (!session.isWriting || isFull)) return this.#refuse(Outcome.PARKED);
+      if (this.isAhead && (!session.isWriting || !this.#mayAskMore)) {
+        return this.#refuse(Outcome.PARKED);
+      }
       // Reads that were submitted ahead, and not needed.
       if (!session.isWriting && !session.awaitsRoom) this.abandon(session);
     }

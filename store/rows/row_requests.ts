@@ -12,7 +12,7 @@ import type { Outcome } from "../outcome.ts";
 
 const { NO_ITEM } = itemModule;
 const { LIST } = waiterLayoutModule;
-const { REQUEST, REQUEST_HEADER: HEADER, REQUEST_TEXT_BYTES_MAX } = layoutModule;
+const { REQUEST, REQUEST_HEADER: HEADER, REQUEST_TEXT_BYTES_MAX, SPARE_SLOTS } = layoutModule;
 
 // Hot path: no allocation.
 
@@ -112,6 +112,11 @@ export class RowRequests {
   /** How many slots are not free. */
   get inUse(): number {
     return this.#words[HEADER.IN_USE]!;
+  }
+
+  /** Whether a connection may have one more request, ahead of its turn. */
+  get hasSpare(): boolean {
+    return this.inUse < SPARE_SLOTS;
   }
 
   /** How many requests wait for the database thread. */

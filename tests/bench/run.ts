@@ -12,6 +12,7 @@ const BENCHES: readonly (readonly [name: string, purpose: string, load: () => Pr
   ["tail",        "latency beside memcached's at half load: median, p99, p99.9 and the longest",        () => import("./tail.ts")],
   ["threads",     "1 to all cores' threads: over one store beside stores of their own, and over sockets", () => import("./threads/run.ts")],
   ["fairness",    "the longest wait of a client beside one packet of each command and deep pipelines",   () => import("./fairness/run.ts")],
+  ["fairness-rows", "cached rows beside clients that misbehave, at an origin and without --db: p50, p99, memory", () => import("./fairness/rows.ts")],
   ["tls",         "CPU time of handshakes",     () => import("./tls/handshakes.ts")],
   ["connections", "first replies of a new server; memory of 10,000 idle connections", () => import("./connections.ts")],
   ["memory",      "growth of the process as part of -m, and CPU time of sets while items arrive",        () => import("./memory.ts")],

@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { DatabaseSync } from "node:sqlite";
 import { createDatabase } from "../../support/servers/databases.ts";
 import { startProxy } from "../../support/servers/proxy_process.ts";
 import { UdpClient } from "../../support/servers/udp_client.ts";
@@ -117,6 +118,28 @@ Deno.test("clients that leave in the middle of writes leave no connection and no
   await client.send("stats rows\r\n");
   const stats = await client.until("END\r\n");
   assertEquals(/tokens_busy (\d+)/.exec(stats)![1], "0");
+  await server.stop();
+});
+
+Deno.test("clients that send many writes at once leave room for requests of others", async () => {
+  await using database = await createDatabase("SQLite");
+  await using server = await startProxy(database, [], ["--db-timeout", "60000"]);
+  using other = new DatabaseSync(`${database.folder}/rows.db`);
+  other.exec("BEGIN EXCLUSIVE");
+  using stack = new DisposableStack();
+  using reader = await server.connect();
+  // More than there are slots.
+  for (let index = 0; index < 150; index++) {
+    const hostile = stack.use(await server.connect());
+    await hostile.send(`set h${index} 0 0 1\r\n1\r\n`.repeat(64));
+    // It has been received.
+    await reader.ask(`get early${index}\r\n`, "END\r\n");
+  }
+  using client = await server.connect();
+  await client.send("set late 0 0 1\r\n1\r\n");
+  await reader.ask("get late\r\n", "END\r\n");
+  other.exec("COMMIT");
+  await client.expect("STORED\r\n");
   await server.stop();
 });
 
