@@ -80,6 +80,13 @@ Deno.test("every statistic has a meaning for collectors, but for constants and r
   assertEquals(new Set(without.map((stat) => stat!.name)), new Set(NO_METRICS));
 });
 
+Deno.test("counters begin at 0", () => {
+  const { thread } = new ConversationSide();
+  const rows = [...generalStatistics(thread)];
+  const begun = rows.filter((row) => row?.meaning?.kind === "counter" && Number(row.value) !== 0);
+  assertEquals(begun.map((row) => `${row!.name} ${row!.value}`), []);
+});
+
 Deno.test("stats threads tells what each thread has done, and stats reset forgets it", () => {
   const side = new ConversationSide(["-t", "2"]);
   const peer = side.connect();
