@@ -129,6 +129,15 @@ export class PostgresServer {
     await Deno.remove(this.#folder, { recursive: true });
   }
 
+  /** Returns the lines that the server has logged. */
+  async logged(): Promise<string[]> {
+    return (await Deno.readTextFile(this.#log)).split("\n");
+  }
+
+  get #log(): string {
+    return `${this.#folder}/log`;
+  }
+
   get #data(): string {
     return `${this.#folder}/data`;
   }
@@ -141,7 +150,6 @@ export class PostgresServer {
     const fsync = this.#isDurable ? "on" : "off";
     const options =
       `-p ${this.port} -k ${this.#folder} -c listen_addresses=127.0.0.1 -c wal_level=logical -c max_replication_slots=100 -c max_wal_senders=100 -c fsync=${fsync}`;
-    const log = `${this.#folder}/log`;
     await runProgram("pg_ctl", [
       command,
       "-w",
@@ -149,7 +157,7 @@ export class PostgresServer {
       "-D",
       this.#data,
       "-l",
-      log,
+      this.#log,
       "-o",
       options,
       ...args,

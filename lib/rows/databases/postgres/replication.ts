@@ -10,6 +10,8 @@ const STATUS = 0x72;
 /** `w`, its position, the end of the log, a time. */
 const DATA_HEADER_BYTES = 25;
 const STATUS_BYTES = 34;
+/** How long the server may take to end its log. */
+const END_MS = 500;
 /** Between 1970 and 2000, the epoch of the server's times. */
 const EPOCH_UNIX_MS = Date.UTC(2000, 0, 1);
 
@@ -107,8 +109,22 @@ export class ReplicationConnection {
     this.#stream.resume();
   }
 
+  /** Ends the log and the connection. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    await this.#endLog();
     await this.#sql.end({ timeout: 0 });
+  }
+
+  /** Without the end of the copy, the server would log a connection that fails. */
+  async #endLog(): Promise<void> {
+    if (this.#stream.destroyed) return;
+    const closed = Promise.withResolvers<void>();
+    const timer = setTimeout(closed.resolve, END_MS);
+    this.#stream.once("close", () => closed.resolve());
+    this.#stream.end();
+    this.#stream.resume();
+    await closed.promise;
+    clearTimeout(timer);
   }
 }

@@ -76,6 +76,22 @@ testDatabases("changes of other programs reach listed caches", async (database) 
   await reader.ask("get k other\r\n", "VALUE other 0 1\r\nx\r\nEND\r\n");
 });
 
+testDatabases(
+  "a stop ends the log without an error at the server",
+  async (database) => {
+    await prepare(database);
+    const postgres = await sharedPostgres();
+    const before = (await postgres.logged()).length;
+    await using proxy = await startProxy(database, [], FOLLOW);
+    using client = await proxy.connect();
+    await client.ask(WAIT, "OK\r\n");
+    await proxy.stop();
+    const logged = (await postgres.logged()).slice(before);
+    assertEquals(logged.filter((line) => line.includes("standby message")), []);
+  },
+  ["PostgreSQL"],
+);
+
 testDatabases("changes while no origin runs are applied by the next one", async (database) => {
   await prepare(database);
   await using cache = await ServerProcess.start();
@@ -243,15 +259,26 @@ testDatabases(
       await server.execute("SELECT pg_reload_conf()", database.url);
     };
     await setStandby("nobody");
-    const written = write(database, "UPDATE kv SET value = 'two'");
-    const waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
-    await until(async () => await server.execute(waiting, database.url) === "1");
+    const waits = async (sql: string): Promise<boolean> => {
+      const all = "SELECT query FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+      return (await server.execute(all, database.url)).split("\n").includes(sql);
+    };
+    // The server does what the setting says some time after the reload.
+    const probe = "SELECT pg_logical_emit_message(true, 'probe', '')";
+    const commits: Promise<void>[] = [];
+    await until(() => {
+      commits.push(write(database, probe));
+      return waits(probe);
+    });
+    const update = "UPDATE kv SET value = 'two'";
+    commits.push(write(database, update));
+    await until(() => waits(update));
     for (let reads = 0; reads < 100; reads++) {
       await client.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
     await setStandby("");
-    await written;
+    await Promise.all(commits);
     await client.ask(WAIT, "OK\r\n");
     await client.ask("get k\r\n", "VALUE k 0 3\r\ntwo\r\nEND\r\n");
   },
