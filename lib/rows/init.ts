@@ -66,7 +66,8 @@ export async function makeTables(
   try {
     const backend = await openBackend(options);
     try {
-      if (options.follows) await backend.prepareChanges(options.views);
+      const lack = options.follows ? await backend.prepareChanges(options.views) : null;
+      if (lack !== null) logProcess("warning", "cannot_follow", lack, { database });
     } finally {
       await backend.close();
     }

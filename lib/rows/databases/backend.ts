@@ -210,8 +210,12 @@ export interface Backend {
   openChanges(evicts: boolean): Promise<ChangeStream>;
   /** Returns the end of the log: every transaction whose commit has returned is before it. */
   endOfLog(): Promise<bigint>;
-  /** Makes what `openChanges` needs, for the owner of the tables. Changes nothing the second time. */
-  prepareChanges(views: Views): Promise<void>;
+  /**
+   * Makes what `openChanges` needs, for the owner of the tables. Changes nothing the second time.
+   *
+   * @returns What the server lacks before it can be followed, with the remedy; null: nothing.
+   */
+  prepareChanges(views: Views): Promise<string | null>;
   /** Deletes rows whose time has come. Readers do not see them any more. */
   purgeExpired(): Promise<void>;
   /** Forgets the tokens that were applied before `beforeUnixMs`, in Unix milliseconds. */

@@ -208,9 +208,10 @@ export class SqliteBackend implements Backend {
     });
   }
 
-  async prepareChanges(views: Views): Promise<void> {
+  async prepareChanges(views: Views): Promise<string | null> {
     const schema = followSchema(this.#database, this.#names, views);
     await this.#whenFree(() => this.#database.exec(`BEGIN IMMEDIATE; ${schema} COMMIT`));
+    return null;
   }
 
   prepareViews(views: Views): Promise<PreparedViews> {

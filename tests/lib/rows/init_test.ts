@@ -1,6 +1,6 @@
-import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { sharedPostgres, testDatabases } from "../../support/servers/databases.ts";
-import { HAS_POSTGRES } from "../../support/servers/postgres.ts";
+import { HAS_POSTGRES, PostgresServer } from "../../support/servers/postgres.ts";
 import { runInit, startProxy } from "../../support/servers/proxy_process.ts";
 
 const OS_ERROR = 71;
@@ -45,6 +45,26 @@ Deno.test("PostgreSQL: init --run by a user who may not create tables says so", 
   assertEquals((await runInit({ url: owned, folder: "" }, ["--run"])).code, 0);
   assertEquals((await runInit({ url, folder: "" }, ["--run"])).code, 0, "nothing is missing");
 });
+
+Deno.test(
+  "PostgreSQL: init --follow names a wal_level that is not logical, as a start does",
+  { ignore: !HAS_POSTGRES },
+  async () => {
+    const server = await PostgresServer.start({ level: "replica" });
+    try {
+      const database = { url: await server.createDatabase(), folder: "" };
+      const lack =
+        "wal_level is replica: --follow needs wal_level = logical, and a restart of PostgreSQL";
+      const { code, stderr } = await runInit(database, ["--follow", "--run"]);
+      assertEquals(code, 0, stderr);
+      assertStringIncludes(stderr, lack);
+      assertStringIncludes(stderr, "the tables are in ");
+      await assertRejects(() => startProxy(database, [], ["--follow"]), Error, lack);
+    } finally {
+      await server.stop();
+    }
+  },
+);
 
 Deno.test("SQLite: init --run in a folder that does not exist says so", async () => {
   const folder = await Deno.makeTempDir();

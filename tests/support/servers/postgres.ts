@@ -38,6 +38,8 @@ function programFolder(): string | null {
 export interface ClusterSettings {
   readonly folder?: string;
   readonly durable?: boolean;
+  /** `wal_level`. */
+  readonly level?: "replica" | "logical";
 }
 
 /** A cluster. Its processes are no children of this one: `stop` ends them. */
@@ -46,11 +48,11 @@ export class PostgresServer {
   readonly #folder: string;
   #databases = 0;
 
-  readonly #isDurable: boolean;
+  readonly #settings: ClusterSettings;
 
-  private constructor(folder: string, isDurable: boolean) {
+  private constructor(folder: string, settings: ClusterSettings) {
     this.#folder = folder;
-    this.#isDurable = isDurable;
+    this.#settings = settings;
   }
 
   /**
@@ -59,12 +61,11 @@ export class PostgresServer {
    * @param settings.folder The folder that its own one is made in.
    * @param settings.durable Whether commits are synced to the disk.
    */
-  static async start(
-    { folder: dir, durable = false }: ClusterSettings = {},
-  ): Promise<PostgresServer> {
+  static async start(settings: ClusterSettings = {}): Promise<PostgresServer> {
+    const { folder: dir } = settings;
     const folder = await Deno.makeTempDir(dir === undefined ? {} : { dir });
     if (IS_ROOT) await output("chown", [USER, folder]);
-    const server = new PostgresServer(folder, durable);
+    const server = new PostgresServer(folder, settings);
     await runProgram("initdb", ["-D", server.#data, "-U", USER, "-A", "trust", "-N", "-E", "UTF8"]);
     await server.#start();
     return server;
@@ -107,7 +108,7 @@ export class PostgresServer {
   async startStandby(): Promise<PostgresServer> {
     const folder = await Deno.makeTempDir();
     if (IS_ROOT) await output("chown", [USER, folder]);
-    const standby = new PostgresServer(folder, this.#isDurable);
+    const standby = new PostgresServer(folder, this.#settings);
     const from = ["-h", "127.0.0.1", "-p", `${this.port}`, "-U", USER];
     await runProgram("pg_basebackup", [...from, "-D", standby.#data, "-R", "-X", "stream"]);
     await standby.#start();
@@ -147,9 +148,10 @@ export class PostgresServer {
     args: readonly string[] = [],
   ): Promise<void> {
     // A killed process loses nothing without fsync, a computer would.
-    const fsync = this.#isDurable ? "on" : "off";
+    const { durable = false, level = "logical" } = this.#settings;
+    const fsync = durable ? "on" : "off";
     const options =
-      `-p ${this.port} -k ${this.#folder} -c listen_addresses=127.0.0.1 -c wal_level=logical -c max_replication_slots=100 -c max_wal_senders=100 -c fsync=${fsync}`;
+      `-p ${this.port} -k ${this.#folder} -c listen_addresses=127.0.0.1 -c wal_level=${level} -c max_replication_slots=100 -c max_wal_senders=100 -c fsync=${fsync}`;
     await runProgram("pg_ctl", [
       command,
       "-w",

@@ -22,6 +22,7 @@ import { bytesOf, type ColumnTypes, storedAs } from "./columns.ts";
 import { arrayOf, failed, WriteGroup } from "./group.ts";
 import { Pool } from "./pool.ts";
 import { prepareTables } from "./schema.ts";
+import { lackOf } from "./slot.ts";
 import {
   isLockTimeout,
   isReadOnly,
@@ -444,9 +445,12 @@ export class PostgresBackend implements Backend {
     return BigInt(row!["position"] as string);
   }
 
-  async prepareChanges(views: Views): Promise<void> {
+  async prepareChanges(views: Views): Promise<string | null> {
     const schema = postgresFollowSchema(this.#names, views);
-    await this.#pool.use((session) => session.query(schema), this.#timeoutMs);
+    return await this.#pool.use(async (session) => {
+      await session.query(schema);
+      return await lackOf(session);
+    }, this.#timeoutMs);
   }
 
   async purgeExpired(): Promise<void> {

@@ -14,7 +14,8 @@ import type { ViewMapping } from "../../views/view_mapping.ts";
 
 /** The slot of a database: names of slots are the server's, and the number of a database is its own. */
 const SLOT = "'leased_' || oid FROM pg_database WHERE datname = current_database()";
-const SERVER = "SELECT current_setting('wal_level') AS level, system_identifier::text AS system, " +
+const LEVEL = "SELECT current_setting('wal_level') AS level";
+const SERVER = "SELECT system_identifier::text AS system, " +
   `left(pg_walfile_name(pg_current_wal_lsn()), 8) AS timeline, (SELECT ${SLOT}) AS slot FROM pg_control_system()`;
 const TABLE = "SELECT pg_class.oid::text AS oid, " +
   "EXISTS (SELECT FROM pg_publication WHERE pubname = $2 AND pubinsert AND pubupdate AND pubdelete AND pubtruncate) " +
@@ -66,6 +67,14 @@ export async function checkPublished(
   }
 }
 
+/** Returns what the server lacks before its log can be followed, with the remedy; null: nothing. */
+export async function lackOf(session: Session): Promise<string | null> {
+  const [server] = await session.query(LEVEL);
+  const { level } = server!;
+  if (level === "logical") return null;
+  return `wal_level is ${level}: --follow needs wal_level = logical, and a restart of PostgreSQL`;
+}
+
 /**
  * Finds the slot, or makes it. A new one has missed changes, and so has one on another timeline: `gap` says why. The
  * note of the earlier place goes before the slot is made, and comes back when everything is emptied: a crash in between
@@ -79,13 +88,10 @@ export async function prepareSlot(
   names: TableNames,
   evicts: boolean,
 ): Promise<Slot> {
+  const lack = await lackOf(session);
+  if (lack !== null) throw new Error(lack);
   const [server] = await session.query(SERVER);
-  const { level, system, timeline, slot } = server!;
-  if (level !== "logical") {
-    throw new Error(
-      `wal_level is ${level}: --follow needs wal_level = logical, and a restart of PostgreSQL`,
-    );
-  }
+  const { system, timeline, slot } = server!;
   const rows = await checkTable(session, names);
   const name = slot as string;
   const published = await publicationState(session);
