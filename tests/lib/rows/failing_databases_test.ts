@@ -185,6 +185,36 @@ Deno.test("PostgreSQL: a database that turns read only refuses writes, and healt
   }
 });
 
+Deno.test("PostgreSQL: a full disk refuses writes and says so; they succeed when there is room", {
+  ignore: !HAS_POSTGRES || !CAN_MOUNT,
+}, async () => {
+  const place = await Deno.makeTempDir();
+  await Deno.chmod(place, 0o755);
+  const folder = `${place}/disk`;
+  using disk = mountTinyDisk(folder, 100_000_000);
+  const cluster = await PostgresServer.start({ folder });
+  try {
+    const url = await cluster.createDatabase();
+    await using server = await startProxy({ url, folder: "" }, [], PATIENT_HITS);
+    using client = await server.connect();
+    await cacheRow(client);
+    const ballast = fillDisk(folder);
+    // What PostgreSQL cannot compress.
+    const digits = Array.from({ length: 99_999 }, () => Math.floor(Math.random() * 10)).join("");
+    const large = `set large 0 0 99999\r\n${digits}\r\n`;
+    assertMatch(await reply(client, large), /^SERVER_ERROR .*No space left on device/);
+    await client.ask("get hit\r\n", HIT);
+    await client.ask("get large\r\n", "END\r\n");
+    Deno.removeSync(ballast);
+    await client.ask(large, "STORED\r\n");
+    await server.stop();
+  } finally {
+    await cluster.stop();
+    disk[Symbol.dispose]();
+    await Deno.remove(place, { recursive: true });
+  }
+});
+
 Deno.test("PostgreSQL: sessions that are terminated, and a restart, are survived", {
   ignore: !HAS_POSTGRES,
 }, async () => {

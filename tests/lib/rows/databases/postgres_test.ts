@@ -1,4 +1,10 @@
-import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
 import type {
   Change,
   PostgresSettings,
@@ -280,6 +286,18 @@ for (const timing of ["IMMEDIATE", "DEFERRED"]) {
     });
   });
 }
+
+testPostgres(
+  "a table that an application has is refused with the options for its columns",
+  async (url, server) => {
+    await server.execute("CREATE TABLE kv (id bigint PRIMARY KEY, value bytea)", url);
+    const error = await assertRejects(() => openPostgres(url, DEFAULT_TABLE, SETTINGS), Error);
+    const options = ["--key-column", "--value-column", "--version-column", "--flags-column"];
+    for (const word of [...options, "--table", "key, value, version and flags", "proxy init"]) {
+      assertStringIncludes(error.message, word);
+    }
+  },
+);
 
 testPostgres(
   "a server that may forget what it committed is refused",
