@@ -37,9 +37,9 @@ export const VISIBLE_PAUSE_MS = 2;
 /** The slot that keeps the log for the origin. */
 export interface Slot {
   readonly name: string;
-  /** The state of the publication. */
+  /** The state of the publication and of its tables. */
   readonly published: string;
-  /** The server, its timeline, the slot and the state of the publication. */
+  /** The server, its timeline, the slot and that state. */
   readonly place: string;
   /** Why changes may be missing; null: none is. */
   readonly gap: string | null;
@@ -63,7 +63,9 @@ export async function checkPublished(
     throw new Error(missing);
   }
   if (slot !== null && slot.published !== await publicationState(session)) {
-    throw new Error(`the publication ${PUBLICATION} was changed`);
+    throw new Error(
+      `the publication ${PUBLICATION}, or the columns of one of its tables, were changed`,
+    );
   }
 }
 
@@ -171,7 +173,7 @@ function gapOf(
   }
   if (note === undefined) return "the log was not followed before, or had not all changes";
   if (note !== place) {
-    return `the server, its timeline or the publication has changed: ${note} is now ${place}`;
+    return `the server, its timeline, the publication or a table in it has changed: ${note} is now ${place}`;
   }
   return null;
 }

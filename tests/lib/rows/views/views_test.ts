@@ -423,6 +423,23 @@ testDatabases(
 );
 
 testDatabases(
+  "a change of a table's columns, which is not in the log, empties the caches",
+  (database) =>
+    withOrigin(database, async ({ shop, origin, client }) => {
+      await shop.writer.write("ALTER TABLE product ALTER COLUMN name TYPE text USING upper(name)");
+      await origin.line("all caches are emptied");
+      await untilReads([client], "name:Chess", "");
+      await untilReads([client], "name:CHESS", "2");
+      await shop.writer.write("CREATE INDEX more ON product (code); ANALYZE product");
+      await shop.writer.write("UPDATE product SET name = 'Go' WHERE id = 2");
+      await untilReads([client], "name:CHESS", "");
+      const gaps = origin.lines.filter((line) => line.includes("has changed: "));
+      assertEquals(gaps.length, 1, gaps.join("\n"));
+    }),
+  ["PostgreSQL"],
+);
+
+testDatabases(
   "a table whose changes are not all in the log stops it",
   (database) =>
     withOrigin(database, async ({ shop, origin, client }) => {
@@ -466,7 +483,7 @@ testDatabases(
     await write("UPDATE product SET name = 'Go' WHERE id = 2");
     await write("ALTER PUBLICATION leased ADD TABLE product");
     await using origin = await shop.start();
-    await origin.line(/publication has changed: .*; all caches are emptied/);
+    await origin.line(/publication or a table in it has changed: .*; all caches are emptied/);
   },
   ["PostgreSQL"],
 );
