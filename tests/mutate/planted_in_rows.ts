@@ -19,7 +19,7 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["a result for a connection that has ended stays", "if (item === NO_ITEM || this.requests.isOrphan(slot)) this.#fail(slot, TOO_LARGE);", "if (item === NO_ITEM) this.#fail(slot, TOO_LARGE);"],
   ]),
   ...faults("store/operations/row_parking.ts", TESTS, [
-    ["a connection has any number of writes in progress", "if (this.isAhead && (!session.isWriting || isFull)) return this.#refuse(Outcome.PARKED);", ""],
+    ["a connection has any number of writes in progress", "if (this.isAhead && (!session.isWriting || !this.#mayAskMore)) {", "if (this.isAhead && !session.isWriting) {"],
     ["a queued write of a connection that has ended is made", "if (this.requests.stateOf(slot) === RequestState.TAKEN) this.requests.orphan(slot);\n      else this.free(slot);", "if (this.requests.stateOf(slot) !== RequestState.DONE) this.requests.orphan(slot);\n      else this.free(slot);"],
     ["RowParking takes an expiry time that it must refuse", "if (this.#expiry === \"refuse\" && operation.deadlineSec !== 0) {", "if (false) {"],
     ["values on their way to the database have no bound", "if (mayPass && valueLength <= this.#room) return Outcome.OK;", "return Outcome.OK;"],
