@@ -114,7 +114,7 @@ export class RowRequests {
     return this.#words[HEADER.IN_USE]!;
   }
 
-  /** Whether a connection may have one more request, ahead of its turn. */
+  /** Whether one more request leaves a slot for every connection. */
   get hasSpare(): boolean {
     return this.inUse < SPARE_SLOTS;
   }

@@ -29,19 +29,19 @@ export const CHILDREN =
   "SELECT inhrelid::regclass::text AS name, inhrelid::text AS oid FROM pg_inherits " +
   "WHERE inhparent = ANY ($1::oid[]) AND inhrelid <> ALL ($1::oid[])";
 /**
- * Text over pg_class: differs when the table has another name, or other columns. The log has no such change, and its
- * rows may have other values.
+ * Text over pg_class: differs when the name or the columns of the table have been changed. Its rows may have other
+ * values then, and the log does not say so.
  */
-const COLUMNS_STATE = "concat(pg_class.oid, ' ', relnamespace, ' ', relname, ' ', (" +
+const TABLE_STATE = "concat(pg_class.oid, ' ', relnamespace, ' ', relname, ' ', (" +
   "SELECT string_agg(concat(attnum, ' ', pg_attribute.xmin), ',' ORDER BY attnum) FROM pg_attribute " +
   "WHERE attrelid = pg_class.oid AND attnum > 0))";
 /**
- * Differs when the publication has been changed, or the columns of one of its tables, even if they are now as before:
- * changes may be missing.
+ * Differs when the publication, or a table in it, has been changed, even if it is now as before: changes may be
+ * missing.
  */
 export const PUBLICATION_STATE =
   "SELECT concat_ws(' ', pg_publication.oid, pg_publication.xmin, md5((" +
-  `SELECT string_agg(concat(pg_publication_rel.oid, ' ', pg_publication_rel.xmin, ' ', ${COLUMNS_STATE}), ',' ` +
+  `SELECT string_agg(concat(pg_publication_rel.oid, ' ', pg_publication_rel.xmin, ' ', ${TABLE_STATE}), ',' ` +
   "ORDER BY pg_publication_rel.oid) FROM pg_publication_rel JOIN pg_class ON pg_class.oid = prrelid " +
   "WHERE prpubid = pg_publication.oid))) " +
   `AS state FROM pg_publication WHERE pubname = '${PUBLICATION}'`;

@@ -89,7 +89,7 @@ const STAT_KEYS = ["", "sizes", "items", "slabs", "reset", "detail dump", "setti
 export interface CostlyPacket {
   readonly name: string;
   readonly isBinary: boolean;
-  /** One request many times, in characters below 256. */
+  /** One request, `requests` times, in characters below 256. */
   readonly text: string;
   readonly requests: number;
 }

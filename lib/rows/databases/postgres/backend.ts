@@ -22,7 +22,6 @@ import { bytesOf, type ColumnTypes, storedAs } from "./columns.ts";
 import { arrayOf, failed, WriteGroup } from "./group.ts";
 import { Pool } from "./pool.ts";
 import { prepareTables } from "./schema.ts";
-import { lackOf } from "./slot.ts";
 import {
   isLockTimeout,
   isReadOnly,
@@ -32,6 +31,7 @@ import {
   type ServerProcess,
   type Session,
 } from "./session.ts";
+import { lackOf } from "./slot.ts";
 import { PostgresViews } from "./views.ts";
 import { Views } from "../../views/view.ts";
 import { ViewMapping } from "../../views/view_mapping.ts";

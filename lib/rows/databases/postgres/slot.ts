@@ -63,9 +63,7 @@ export async function checkPublished(
     throw new Error(missing);
   }
   if (slot !== null && slot.published !== await publicationState(session)) {
-    throw new Error(
-      `the publication ${PUBLICATION}, or the columns of one of its tables, were changed`,
-    );
+    throw new Error(`the publication ${PUBLICATION} or a table in it has changed`);
   }
 }
 
