@@ -1,67 +1,39 @@
-import { splitSubcommand } from "./lib/cli/subcommand.ts";
+import type { ExitCode } from "./lib/cli/exit.ts";
+import { splitSubcommand, type SubcommandName } from "./lib/cli/subcommand.ts";
 import { listenToSignals } from "./lib/signals.ts";
 
-const { subcommand, rest } = splitSubcommand(Deno.args);
 /** `leased proxy` is a name for a server with a database, with a port and a file of its own. */
 const PROXY = ["--port", "11311", "--db", "sqlite:leased.db"];
-const isProxy = subcommand === "proxy";
-const isInit = isProxy && rest[0] === "init";
-// Before the other modules are loaded. Signals end the other subcommands.
-if (subcommand === "" || isProxy) listenToSignals();
 
-switch (subcommand) {
-  case "passwd":
-    Deno.exit(await (await import("./lib/cli/passwd.ts")).runPasswd(rest));
-    break;
-  case "man":
-  case "completion":
-    Deno.exit((await import("./lib/cli/manual.ts")).runManual(subcommand, rest));
-    break;
-  case "top":
-    Deno.exit(await (await import("./lib/operator/top/run.ts")).runTop(rest));
-    break;
-  case "doctor":
-    Deno.exit(await (await import("./lib/operator/doctor/run.ts")).runDoctor(rest));
-    break;
-}
+type Run = (argv: readonly string[]) => ExitCode | Promise<ExitCode>;
 
-const { readProcessInfo } = await import("./lib/process_info.ts");
-const { ExitCode, refuseUsage } = await import("./lib/cli/exit.ts");
-const processInfo = readProcessInfo();
-const argv = isProxy ? [...PROXY, ...rest] : rest;
-const command = isInit
-  ? (await import("./lib/rows/init.ts")).readInitCommand(rest.slice(1), processInfo)
-  : subcommand === "views"
-  ? (await import("./lib/rows/views_check.ts")).readViewsCommand(rest, processInfo)
-  : subcommand === "audit"
-  ? (await import("./lib/rows/audit/options.ts")).readAuditCommand(rest, processInfo)
-  : (await import("./lib/cli/command.ts")).readCommand(argv, processInfo);
-switch (command.kind) {
-  case "print":
-    // deno-lint-ignore no-console
-    console.log(command.text);
-    Deno.exit(ExitCode.OK);
-    break;
-  case "refuse":
-    Deno.exit(refuseUsage(command.errors, command.logFormat));
-    break;
-  case "audit": {
-    const { runAudit } = await import("./lib/rows/audit/run.ts");
-    Deno.exit(await runAudit(command.options));
-    break;
-  }
-  case "check": {
-    const { checkViews } = await import("./lib/rows/views_check.ts");
-    Deno.exit(await checkViews(command.options));
-    break;
-  }
-  case "init": {
-    const { makeTables } = await import("./lib/rows/init.ts");
-    Deno.exit(await makeTables(command.options, command.logFormat));
-    break;
-  }
-  case "serve": {
+/** Each loads its modules when it runs. */
+const RUN: Readonly<Record<SubcommandName, Run>> = {
+  "": serve,
+  proxy: async (argv) =>
+    argv[0] === "init"
+      ? (await import("./lib/rows/init.ts")).runInit(argv.slice(1))
+      : serve([...PROXY, ...argv]),
+  audit: async (argv) => (await import("./lib/rows/audit/run.ts")).runAudit(argv),
+  views: async (argv) => (await import("./lib/rows/views_check.ts")).runViews(argv),
+  top: async (argv) => (await import("./lib/operator/top/run.ts")).runTop(argv),
+  doctor: async (argv) => (await import("./lib/operator/doctor/run.ts")).runDoctor(argv),
+  passwd: async (argv) => (await import("./lib/cli/passwd.ts")).runPasswd(argv),
+  man: async () => (await import("./lib/cli/manual.ts")).printManual(),
+  completion: async (argv) => (await import("./lib/cli/manual.ts")).printCompletion(argv),
+};
+
+async function serve(argv: readonly string[]): Promise<ExitCode> {
+  const { obey } = await import("./lib/cli/command_line.ts");
+  const { readCommand } = await import("./lib/cli/command.ts");
+  const { readProcessInfo } = await import("./lib/process_info.ts");
+  return await obey(readCommand(argv, readProcessInfo()), async (options) => {
     const { serve } = await import("./lib/server/boot.ts");
-    Deno.exit(await serve(command.options, argv));
-  }
+    return await serve(options, argv);
+  });
 }
+
+const { subcommand, rest } = splitSubcommand(Deno.args);
+// Before the other modules are loaded: a signal ends a start at once. Signals end the other subcommands, too.
+if (subcommand === "" || subcommand === "proxy") listenToSignals();
+Deno.exit(await RUN[subcommand](rest));

@@ -46,7 +46,7 @@ function passedPerLookup({ memory, cache: { links } }: TestStore): number {
 /** The hash's seed as a server that starts now draws it. */
 function drawnSeed(): HashSeed {
   const command = readCommand([], readProcessInfo());
-  if (command.kind !== "serve") throw new Error("cannot start without options");
+  if (command.kind !== "run") throw new Error("cannot start without options");
   return command.options.store.hashSeed;
 }
 

@@ -1,5 +1,6 @@
 import manifest from "../../deno.json" with { type: "json" };
 import { writeRefusal } from "../log.ts";
+import { print } from "./command_line.ts";
 import { ExitCode } from "./exit.ts";
 import { EXIT_STATUS, helpText, NOTES, optionTexts } from "./help.ts";
 import {
@@ -108,17 +109,21 @@ function roff(text: string): string {
   return text.replaceAll("\\", "\\e").replaceAll("-", "\\-").replace(/^[.']/, "\\&$&");
 }
 
-/** `leased man` and `leased completion <shell>`: print a text. */
-export function runManual(subcommand: "man" | "completion", words: readonly string[]): ExitCode {
-  const [shell = ""] = words;
-  const text = subcommand === "man" ? manPage(manifest.version) : completionText(shell);
+/** `leased man` */
+export function printManual(): ExitCode {
+  print(manPage(manifest.version));
+  return ExitCode.OK;
+}
+
+/** `leased completion <shell>` */
+export function printCompletion([shell = ""]: readonly string[]): ExitCode {
+  const text = completionText(shell);
   if (text === null) {
     const usage = `usage: leased completion ${Object.keys(SHELLS).join("|")}`;
     writeRefusal("text", "usage_error", usage);
     return /^(-h|--help)$/.test(shell) ? ExitCode.OK : ExitCode.USAGE;
   }
-  // deno-lint-ignore no-console -- the result of the run
-  console.log(text.trimEnd());
+  print(text);
   return ExitCode.OK;
 }
 

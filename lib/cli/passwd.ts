@@ -1,3 +1,4 @@
+import { print } from "./command_line.ts";
 import { ExitCode } from "./exit.ts";
 import { writeRefusal } from "../log.ts";
 import { hashPassword } from "../auth/scrypt.ts";
@@ -15,7 +16,7 @@ const LINE_ENDS = [0x0a, 0x0d];
 /** `leased passwd <user> [<level>]`: asks for a password and prints a line for the user file, with its hash. */
 export async function runPasswd(words: readonly string[]): Promise<ExitCode> {
   if (words[0] === "--help" || words[0] === "-h") {
-    Deno.stdout.writeSync(new TextEncoder().encode(`${USAGE}\n`));
+    print(`${USAGE}\n`);
     return ExitCode.OK;
   }
   const isFlag = words.some((word) => word.startsWith("-"));
@@ -28,8 +29,7 @@ export async function runPasswd(words: readonly string[]): Promise<ExitCode> {
     // Mistakes in the name are found before the password is asked for.
     parseUserFile(Uint8Array.of(...name, ...new TextEncoder().encode("x")), "");
     const password = Deno.stdin.isTerminal() ? readTwice() : readLine();
-    const line = `${words.join(" ")}:${await hashPassword(password)}\n`;
-    Deno.stdout.writeSync(new TextEncoder().encode(line));
+    print(`${words.join(" ")}:${await hashPassword(password)}\n`);
     return ExitCode.OK;
   } catch (error) {
     if (!(error instanceof UserFileError || error instanceof PasswordError)) throw error;

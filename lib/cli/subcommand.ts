@@ -14,7 +14,7 @@ export const SUBCOMMANDS = [
   ["completion", "bash|zsh|fish", "print completions for a shell"],
 ] as const satisfies readonly Subcommand[];
 /** "": the server. */
-type Name = "" | typeof SUBCOMMANDS[number][0];
+export type SubcommandName = "" | typeof SUBCOMMANDS[number][0];
 
 /**
  * Splits a command line. `help` becomes `--help`. All subcommands have the version of the server, which prints it.
@@ -23,7 +23,7 @@ type Name = "" | typeof SUBCOMMANDS[number][0];
  */
 export function splitSubcommand(
   argv: readonly string[],
-): { subcommand: Name; rest: readonly string[] } {
+): { subcommand: SubcommandName; rest: readonly string[] } {
   const [first, ...others] = argv;
   if (first === "help") return splitSubcommand([...others, "--help"]);
   const subcommand = SUBCOMMANDS.find(([name]) => name === first)?.[0];

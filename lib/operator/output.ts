@@ -1,20 +1,6 @@
-const ENCODER = new TextEncoder();
-
 /** Returns a text in which no character can control a terminal: others than printable ASCII become `?`. */
 export function printable(text: string): string {
   return text.replace(/[^\x20-\x7e]/g, "?");
-}
-
-/** Writes to stdout, synchronously. @returns False when the reader of stdout is gone. */
-export function print(text: string): boolean {
-  try {
-    for (let bytes = ENCODER.encode(text); bytes.length > 0;) {
-      bytes = bytes.subarray(Deno.stdout.writeSync(bytes));
-    }
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** Returns `64.0 MiB`. */

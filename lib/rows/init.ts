@@ -1,9 +1,10 @@
 import { parseOptions } from "../cli/argv.ts";
+import { type CommandLine, obey } from "../cli/command_line.ts";
 import { ExitCode } from "../cli/exit.ts";
 import { helpLines, optionTexts } from "../cli/help.ts";
 import { INIT_OPTIONS } from "../cli/option_table.ts";
 import { configureLog, type LogFormat, logProcess } from "../log.ts";
-import type { ProcessInfo } from "../process_info.ts";
+import { type ProcessInfo, readProcessInfo } from "../process_info.ts";
 import { reasonOf } from "../reason.ts";
 import { handleSignals } from "../signals.ts";
 import { databaseName } from "./databases/backend.ts";
@@ -18,31 +19,36 @@ import { readViewsFile } from "./views/views_file.ts";
 /** Matches the errors of PostgreSQL and SQLite about a user who may not create tables. */
 const NOT_PERMITTED = /permission denied|must be owner|readonly database/;
 
-/** The action that `leased proxy init` asks for. */
-export type InitCommand =
-  | { readonly kind: "print"; readonly text: string }
-  | { readonly kind: "refuse"; readonly errors: readonly string[]; readonly logFormat: LogFormat }
-  | { readonly kind: "init"; readonly options: InitOptions; readonly logFormat: LogFormat };
-
 /** What is to be made. */
-export interface InitOptions extends DatabaseOptions {
+interface InitOptions extends DatabaseOptions {
   /** Whether an origin is to follow the changes of other writers. */
   readonly follows: boolean;
   readonly views: Views;
+  readonly logFormat: LogFormat;
 }
 
-/** Parses the command line after `leased proxy init`: it prints the SQL that makes the tables, or runs it. */
-export function readInitCommand(argv: readonly string[], processInfo: ProcessInfo): InitCommand {
+/** `leased proxy init`: prints the SQL that makes the tables, or runs it. */
+export function runInit(argv: readonly string[]): Promise<ExitCode> {
+  return obey(readInitCommand(argv, readProcessInfo()), makeTables);
+}
+
+function readInitCommand(
+  argv: readonly string[],
+  processInfo: ProcessInfo,
+): CommandLine<InitOptions> {
   const { values, errors } = parseOptions(argv, INIT_OPTIONS);
   if (values.help) return { kind: "print", text: helpText(processInfo.version) };
   const logFormat = values["log-format"];
   if (values.views !== "" && !values.follow) errors.push("--views: needs --follow");
   const views = values.views === "" ? Views.NONE : viewsOf(values.views, errors);
-  const options = { ...toDatabaseOptions(values, errors), follows: values.follow, views };
+  const options = {
+    ...toDatabaseOptions(values, errors),
+    follows: values.follow,
+    views,
+    logFormat,
+  };
   if (errors.length > 0) return { kind: "refuse", errors, logFormat };
-  return values.run
-    ? { kind: "init", options, logFormat }
-    : { kind: "print", text: schemaOf(options) };
+  return values.run ? { kind: "run", options } : { kind: "print", text: schemaOf(options) };
 }
 
 /** Reads the file of views, or adds its mistakes. */
@@ -56,11 +62,8 @@ function viewsOf(path: string, errors: string[]): Views {
 }
 
 /** Makes the tables that are missing, for a user who may create tables. Changes nothing the second time. */
-export async function makeTables(
-  options: InitOptions,
-  logFormat: LogFormat,
-): Promise<ExitCode> {
-  configureLog(logFormat, () => 0);
+async function makeTables(options: InitOptions): Promise<ExitCode> {
+  configureLog(options.logFormat, () => 0);
   handleSignals((_signal, statusAtExit) => Deno.exit(statusAtExit), () => {});
   const database = databaseName(options.database);
   try {

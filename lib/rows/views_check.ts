@@ -1,10 +1,11 @@
 import { latin1Text } from "../../store/base/bytes.ts";
 import { parseOptions } from "../cli/argv.ts";
+import { type CommandLine, obey, print } from "../cli/command_line.ts";
 import { ExitCode } from "../cli/exit.ts";
 import { helpLines, optionTexts } from "../cli/help.ts";
 import { VIEWS_OPTIONS } from "../cli/option_table.ts";
 import { type LogFormat, writeRefusal } from "../log.ts";
-import type { ProcessInfo } from "../process_info.ts";
+import { type ProcessInfo, readProcessInfo } from "../process_info.ts";
 import { reasonOf } from "../reason.ts";
 import { databaseName, type InspectedView } from "./databases/backend.ts";
 import { type InspectionOptions, inspectViews } from "./databases/open_backend.ts";
@@ -24,7 +25,7 @@ const EXIT_STATUS = [
 ] as const;
 
 /** What `leased views check` checks. */
-export interface CheckOptions extends InspectionOptions {
+interface CheckOptions extends InspectionOptions {
   readonly path: string;
   /** A changed row; null: none is asked about. */
   readonly change: ChangedRow | null;
@@ -37,14 +38,15 @@ interface ChangedRow {
   readonly columns: Readonly<Record<string, unknown>>;
 }
 
-/** The action that `leased views` asks for. */
-export type ViewsCommand =
-  | { readonly kind: "print"; readonly text: string }
-  | { readonly kind: "refuse"; readonly errors: readonly string[]; readonly logFormat: LogFormat }
-  | { readonly kind: "check"; readonly options: CheckOptions };
+/** `leased views check`: prints what the database says of each view, and the keys that a change deletes. */
+export function runViews(argv: readonly string[]): Promise<ExitCode> {
+  return obey(readViewsCommand(argv, readProcessInfo()), checkViews);
+}
 
-/** Parses the command line after `leased views`. */
-export function readViewsCommand(argv: readonly string[], processInfo: ProcessInfo): ViewsCommand {
+function readViewsCommand(
+  argv: readonly string[],
+  processInfo: ProcessInfo,
+): CommandLine<CheckOptions> {
   const isCheck = argv[0] === "check";
   const { values, errors } = parseOptions(isCheck ? argv.slice(1) : argv, VIEWS_OPTIONS, "file");
   if (values.help) return { kind: "print", text: helpText(processInfo.version) };
@@ -58,7 +60,7 @@ export function readViewsCommand(argv: readonly string[], processInfo: ProcessIn
   const databaseTimeoutMs = values["db-timeout"];
   return errors.length > 0
     ? { kind: "refuse", errors, logFormat }
-    : { kind: "check", options: { database, names, databaseTimeoutMs, path, change, logFormat } };
+    : { kind: "run", options: { database, names, databaseTimeoutMs, path, change, logFormat } };
 }
 
 /** Reads `price {"product_id": 7}`. */
@@ -77,7 +79,7 @@ function readChange(text: string, errors: string[]): ChangedRow | null {
 }
 
 /** Prints what the database says of each view, its mistakes, and the keys that a change deletes. */
-export async function checkViews(options: CheckOptions): Promise<ExitCode> {
+async function checkViews(options: CheckOptions): Promise<ExitCode> {
   const { path, change, logFormat } = options;
   let views: Views;
   try {
@@ -89,11 +91,11 @@ export async function checkViews(options: CheckOptions): Promise<ExitCode> {
   }
   try {
     const { inspected, mistakes } = await inspectViews(options, views);
-    for (const view of inspected) print(linesOf(view));
+    for (const view of inspected) print(textOfView(view));
     for (const { line, text } of mistakes) {
       writeRefusal(logFormat, "views_refused", `${path}:${line}: ${text}`);
     }
-    if (change !== null) print([changeLine(views, change)]);
+    if (change !== null) print(`${changeLine(views, change)}\n`);
     return mistakes.length > 0 ? ExitCode.DIFFERENT : ExitCode.OK;
   } catch (error) {
     const name = databaseName(options.database);
@@ -102,14 +104,15 @@ export async function checkViews(options: CheckOptions): Promise<ExitCode> {
   }
 }
 
-function linesOf({ view, types, tables, scans }: InspectedView): string[] {
+function textOfView({ view, types, tables, scans }: InspectedView): string {
   const parameters = view.keys.names.map((name, index) => `${name} is ${types[index]}`);
   return [
     view.name,
     `  parameters: ${parameters.join(", ") || "none"}`,
     `  reads: ${tables.join(", ") || "no table"}`,
     ...scans.map((table) => `  no index: reads all of ${table}`),
-  ];
+    "",
+  ].join("\n");
 }
 
 /** Says which keys a change of a row deletes. */
@@ -127,11 +130,6 @@ function changeLine(views: Views, { table, columns }: ChangedRow): string {
     return key === null ? [] : [textOf(prefix ?? key)! + (prefix === null ? "" : "*")];
   });
   return `${table}: deletes ${[...new Set(keys)].join(" ") || "no key"}`;
-}
-
-function print(lines: readonly string[]): void {
-  // deno-lint-ignore no-console -- the result of the run
-  console.log(lines.join("\n"));
 }
 
 function helpText(version: string): string {

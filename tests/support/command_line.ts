@@ -16,6 +16,6 @@ export const PROCESS_INFO: ProcessInfo = {
 /** @throws Error when the command line starts no server. */
 export function serverOptions(...argv: string[]): ServerOptions {
   const command = readCommand(argv, PROCESS_INFO);
-  if (command.kind !== "serve") throw new Error(JSON.stringify(command));
+  if (command.kind !== "run") throw new Error(JSON.stringify(command));
   return command.options;
 }

@@ -1,7 +1,7 @@
 import { parseOptions } from "../../cli/argv.ts";
+import type { CommandLine } from "../../cli/command_line.ts";
 import { helpLines, optionTexts } from "../../cli/help.ts";
 import { DOCTOR_OPTIONS } from "../../cli/option_table.ts";
-import type { CommandLine } from "../command_line.ts";
 import { readTargets, type Targets } from "../targets.ts";
 
 /** The options of `leased doctor`, checked. */

@@ -1,10 +1,9 @@
 import * as tls from "node:tls";
+import { obey, print } from "../../cli/command_line.ts";
 import { ExitCode } from "../../cli/exit.ts";
 import { isLoopback } from "../../net/transport.ts";
 import type { Address, DialOptions, UnixAddress } from "../../peers/dial.ts";
 import { addressText, PeerError } from "../../peers/peer.ts";
-import { obey } from "../command_line.ts";
-import { print } from "../output.ts";
 import { numberOf, StatsClient, type Table } from "../stats_client.ts";
 import { fault, type Finding, findingsText } from "./finding.ts";
 import { examineMachine, type Plan, thisMachine } from "./machine.ts";

@@ -1,8 +1,7 @@
+import { obey, print } from "../../cli/command_line.ts";
 import { ExitCode } from "../../cli/exit.ts";
 import type { Address, DialOptions, UnixAddress } from "../../peers/dial.ts";
 import { addressText, PeerError } from "../../peers/peer.ts";
-import { obey } from "../command_line.ts";
-import { print } from "../output.ts";
 import { StatsClient, type Table } from "../stats_client.ts";
 import { readTopCommand, type TopOptions } from "./options.ts";
 import { type Choices, choicesOf, keysOf, pressed, screenLines, tableText } from "./screen.ts";

@@ -1,5 +1,6 @@
 import license from "../../../LICENSE" with { type: "text" };
 import { parseOptions } from "../../cli/argv.ts";
+import type { CommandLine } from "../../cli/command_line.ts";
 import { helpLines, optionTexts } from "../../cli/help.ts";
 import { readServerAddress } from "../../cli/listen.ts";
 import { AUDIT_OPTIONS } from "../../cli/option_table.ts";
@@ -32,17 +33,11 @@ export interface AuditOptions {
   readonly logFormat: LogFormat;
 }
 
-/** The action that a command line asks for. */
-export type AuditCommandLine =
-  | { readonly kind: "print"; readonly text: string }
-  | { readonly kind: "refuse"; readonly errors: readonly string[]; readonly logFormat: LogFormat }
-  | { readonly kind: "audit"; readonly options: AuditOptions };
-
 /** Parses the command line after `leased audit`. */
 export function readAuditCommand(
   argv: readonly string[],
   processInfo: ProcessInfo,
-): AuditCommandLine {
+): CommandLine<AuditOptions> {
   const { values, errors } = parseOptions(argv, AUDIT_OPTIONS);
   if (values.help) return { kind: "print", text: helpText(processInfo.version) };
   if (values.license) return { kind: "print", text: license.trimEnd() };
@@ -65,7 +60,7 @@ export function readAuditCommand(
     timeoutMs: values.timeout,
     logFormat,
   };
-  return errors.length > 0 ? { kind: "refuse", errors, logFormat } : { kind: "audit", options };
+  return errors.length > 0 ? { kind: "refuse", errors, logFormat } : { kind: "run", options };
 }
 
 /** Returns the text of `leased audit --help`. */

@@ -1,20 +1,27 @@
+import { obey } from "../../cli/command_line.ts";
 import { ExitCode } from "../../cli/exit.ts";
 import { writeRefusal } from "../../log.ts";
 import { hostPortText } from "../../net/transport.ts";
+import { readProcessInfo } from "../../process_info.ts";
 import { reasonOf } from "../../reason.ts";
 import { type DialOptions, readDialOptions } from "../../peers/dial.ts";
 import { auditCache, noCounts } from "./audit.ts";
 import { CacheView } from "./cache_view.ts";
-import type { AuditOptions } from "./options.ts";
+import { type AuditOptions, readAuditCommand } from "./options.ts";
 import { type Address, PeerError } from "../../peers/peer.ts";
 import { ProxyView } from "./proxy_view.ts";
 import { Report } from "./report.ts";
+
+/** `leased audit` */
+export function runAudit(argv: readonly string[]): Promise<ExitCode> {
+  return obey(readAuditCommand(argv, readProcessInfo()), auditCaches);
+}
 
 /**
  * Compares caches with the database, one cache after the other. A cache that fails is named on stderr, and the others
  * are compared all the same; without the proxy nothing can be.
  */
-export async function runAudit(options: AuditOptions): Promise<ExitCode> {
+async function auditCaches(options: AuditOptions): Promise<ExitCode> {
   const flags = missingFlags(options);
   if (flags !== "") {
     const remedy = `add ${flags} to deno run, or use deno task audit, which may read this folder`;

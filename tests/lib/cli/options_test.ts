@@ -1,9 +1,11 @@
 import { assertEquals } from "@std/assert";
-import { type Command, readCommand } from "../../../lib/cli/command.ts";
+import { readCommand } from "../../../lib/cli/command.ts";
+import type { CommandLine } from "../../../lib/cli/command_line.ts";
+import type { ServerOptions } from "../../../lib/cli/options.ts";
 import { tlsOf } from "../../../lib/net/transport.ts";
 import { PROCESS_INFO, serverOptions } from "../../support/command_line.ts";
 
-function command(...argv: string[]): Command {
+function command(...argv: string[]): CommandLine<ServerOptions> {
   return readCommand(argv, PROCESS_INFO);
 }
 

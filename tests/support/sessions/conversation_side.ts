@@ -79,7 +79,7 @@ export class ConversationSide implements Side, Disposable {
   constructor(options: readonly string[] = [], rightFrom?: string) {
     if (++serversMade % SERVERS_PER_COLLECTION === 0) collectGarbage();
     const command = readCommand([...OPTIONS, ...options], FACTS);
-    if (command.kind !== "serve") throw new Error(`Cannot start with ${options.join(" ")}`);
+    if (command.kind !== "run") throw new Error(`Cannot start with ${options.join(" ")}`);
     const { settings, store } = command.options;
     const memory = createSharedMemory({
       ...store,

@@ -1,14 +1,15 @@
-import { ExitCode, refuseUsage } from "../cli/exit.ts";
 import type { LogFormat } from "../log.ts";
-import { print } from "./output.ts";
+import { ExitCode, refuseUsage } from "./exit.ts";
 
-/** The action that the command line of a subcommand asks for. */
+const ENCODER = new TextEncoder();
+
+/** The action that a command line asks for. */
 export type CommandLine<Options> =
   | { readonly kind: "print"; readonly text: string }
   | { readonly kind: "refuse"; readonly errors: readonly string[]; readonly logFormat: LogFormat }
   | { readonly kind: "run"; readonly options: Options };
 
-/** Does what a command line asks for. */
+/** Prints the text of a command line, refuses its mistakes, or runs it. */
 export async function obey<Options>(
   command: CommandLine<Options>,
   run: (options: Options) => Promise<ExitCode>,
@@ -17,4 +18,16 @@ export async function obey<Options>(
   if (command.kind === "refuse") return refuseUsage(command.errors, command.logFormat);
   print(`${command.text}\n`);
   return ExitCode.OK;
+}
+
+/** Writes to stdout, synchronously. @returns False when the reader of stdout is gone. */
+export function print(text: string): boolean {
+  try {
+    for (let bytes = ENCODER.encode(text); bytes.length > 0;) {
+      bytes = bytes.subarray(Deno.stdout.writeSync(bytes));
+    }
+    return true;
+  } catch {
+    return false;
+  }
 }
