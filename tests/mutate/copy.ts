@@ -1,35 +1,57 @@
 import { path } from "../support/servers/server_process.ts";
-import type { TestFile } from "./reach.ts";
+import type { TestFile } from "./test_files.ts";
 
 /** A test that waits is ended after this long. */
-const TEST_LIMIT_MS = 60_000;
-/** A run that measures a test file is ended after this long: the file is too slow for mutants. */
-const RUN_LIMIT_MS = 60_000;
+const TEST_LIMIT_MS = 30_000;
+/** A run of a test file is ended after this long. */
+const RUN_LIMIT_MS = 120_000;
+/** One that is measured may take longer, but none of its processes may need more CPU time than this. */
+const MEASURE_LIMIT_MS = 300_000;
+const MEASURE_LIMIT_SEC = 30;
+
+/** A process that needs that many times the CPU time of the whole test file does not end. */
+const SLOWDOWN_MAX = 3;
+/** Added to that, in seconds: what compiling takes at most. */
+const SLOWDOWN_BASE_SEC = 5;
+/** Runs a command with a limit of CPU time for each of its processes, and prints the sum of what they took. */
+const LIMITED = 'ulimit -S -t "$0" && "$@"; status=$?; times >&2; exit $status';
+/** The shell's status of a command that was ended by that limit. */
+const OUT_OF_CPU_TIME = 128 + 24;
 
 /** Without its lock file, Deno asks the registry which versions of a package there are. */
 const LOCK = "--lock=tests/deno.lock";
 const TEST_ARGUMENTS = [
-  ..."test --no-check --cached-only --no-prompt --allow-all --fail-fast".split(" "),
+  ..."test --no-check --cached-only --no-prompt --allow-all".split(" "),
   LOCK,
   "--preload=tests/support/time_limit.ts",
 ];
-
-/** The program's modules: main.ts, and those that it loads as workers. */
-const ENTRIES = [
-  "main.ts",
-  "lib/server/worker.ts",
-  "lib/journal/journal_worker.ts",
-  "lib/snapshot/read_worker.ts",
-  "lib/rows/database_thread.ts",
-];
+const FIRST_FAILURE = "--fail-fast";
 
 /** The end of a run of test files. */
 export type RunResult =
   | { readonly kind: "passed" }
-  | { readonly kind: "failed"; readonly test: string }
+  /** `test`: its name, null when it is not known. */
+  | { readonly kind: "failed"; readonly test: string | null; readonly reason: string }
   | { readonly kind: "timed out" };
 
+interface DenoOptions {
+  readonly limitMs?: number;
+  /** CPU time of each process. */
+  readonly limitSec?: number;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+interface DenoEnd {
+  readonly code: number;
+  readonly output: string;
+  readonly timedOut: boolean;
+  /** CPU time, with that of its processes. */
+  readonly cpuSec: number;
+}
+
 const decoder = new TextDecoder();
+/** Files that are mutated. */
+export const SOURCE = /^(?:main\.ts|lib\/|protocol\/|store\/)/;
 
 /** A copy of everything under version control, in a folder that goes away with it. */
 export class Copy implements AsyncDisposable {
@@ -56,63 +78,71 @@ export class Copy implements AsyncDisposable {
     return copy;
   }
 
-  /** Runs a test file until a test fails. @param filter Only tests whose names contain this. */
-  async run(file: string, limitMs: number, filter?: string): Promise<RunResult> {
-    const names = filter === undefined ? [] : [`--filter=${filter}`];
-    const { success, output, timedOut } = await this.#deno(
-      [...TEST_ARGUMENTS, ...names, file],
-      limitMs,
-    );
+  /** Runs a test file until a test fails. @param filter Only tests whose names contain this; null: all. */
+  async run(
+    { path: file, cpuSec }: Pick<TestFile, "path" | "cpuSec">,
+    filter: string | null = null,
+    limitMs = RUN_LIMIT_MS,
+  ): Promise<RunResult> {
+    const names = filter === null ? [] : [`--filter=${filter}`];
+    const limitSec = Math.ceil(SLOWDOWN_BASE_SEC + cpuSec * SLOWDOWN_MAX);
+    const args = [...TEST_ARGUMENTS, FIRST_FAILURE, ...names, file];
+    const { code, output, timedOut } = await this.#deno(args, { limitMs, limitSec });
     if (timedOut) return { kind: "timed out" };
-    if (success) return { kind: "passed" };
+    if (code === 0) return { kind: "passed" };
+    if (code === OUT_OF_CPU_TIME) {
+      return { kind: "failed", test: null, reason: `${file}: it does not end` };
+    }
     const failures = output.slice(output.indexOf("\n FAILURES \n"));
     const named = /^(.+?) => \.\/tests\/\S+:\d+:\d+$/m.exec(failures)?.[1];
-    const uncaught = /^(\.\/tests\/\S+) \(uncaught error\)$/m.exec(failures)?.[1];
-    return { kind: "failed", test: named ?? `${uncaught ?? file}: the run ends early` };
+    if (named === undefined) {
+      return { kind: "failed", test: null, reason: `${file}: the run ends early` };
+    }
+    const [test] = named.split(" ... ");
+    return { kind: "failed", test: test!, reason: named };
   }
 
-  /** Whether the types of the program are right. */
-  async compiles(): Promise<boolean> {
-    return (await this.#deno(["check", LOCK, "--cached-only", ...ENTRIES])).success;
+  /** Whether the types of a file are right, and those of all that it imports. */
+  async compiles(file: string): Promise<boolean> {
+    return (await this.#deno(["check", LOCK, "--cached-only", file])).code === 0;
   }
 
   /**
    * Runs a test file as it is, to learn how long it takes and which lines it runs.
    *
-   * @returns Null when it fails, or takes too long.
+   * @returns Without lines when it takes too long, and null when it fails.
    */
   async measure(file: string): Promise<TestFile | null> {
     const folder = await Deno.makeTempDir({ prefix: "leased-mutate-profile-" });
     // Deno removes the folder itself before it writes to it.
     const profile = `${folder}/lines`;
+    const limit = { limitMs: MEASURE_LIMIT_MS, limitSec: MEASURE_LIMIT_SEC };
     try {
+      const raw = [`--coverage=${profile}`, "--coverage-raw-data-only"];
+      const env = { DENO_COVERAGE_DIR: profile };
+      const covered = await this.#deno([...TEST_ARGUMENTS, ...raw, file], { ...limit, env });
+      if (covered.code === OUT_OF_CPU_TIME) return { path: file, cpuSec: 0, lines: new Map() };
       // Optimized code differs while lines are counted, so tests of allocation fail then.
-      const covered = await this.#deno([...TEST_ARGUMENTS, `--coverage=${profile}`, file]);
-      const startMs = performance.now();
-      const plain = covered.success ? covered : await this.#deno([...TEST_ARGUMENTS, file]);
-      if (!plain.success) return null;
-      const durationSec = covered.success ? covered.seconds : (performance.now() - startMs) / 1000;
-      return {
-        path: file,
-        durationSec,
-        lines: covered.success ? await this.#lines(profile) : null,
-      };
+      const plain = covered.code === 0
+        ? covered
+        : await this.#deno([...TEST_ARGUMENTS, file], limit);
+      if (plain.code !== 0) return null;
+      return { path: file, cpuSec: plain.cpuSec, lines: await this.#lines(profile) };
     } finally {
       await Deno.remove(folder, { recursive: true });
     }
   }
 
-  /** Returns the lines that a profile has seen run, by file. */
+  /** Returns the lines of the source that a profile has seen run, by file. */
   async #lines(profile: string): Promise<Map<string, Set<number>>> {
     const { output } = await this.#deno(["coverage", "--lcov", profile]);
     const lines = new Map<string, Set<number>>();
     let current = new Set<number>();
     for (const row of output.split("\n")) {
       if (row.startsWith("SF:")) {
-        lines.set(
-          row.slice(row.indexOf(this.folder) + this.folder.length + 1),
-          current = new Set(),
-        );
+        const file = row.slice(row.indexOf(this.folder) + this.folder.length + 1);
+        current = new Set();
+        if (SOURCE.test(file)) lines.set(file, current);
       } else if (row.startsWith("DA:")) {
         const [line, count] = row.slice(3).split(",").map(Number);
         if (count! > 0) current.add(line!);
@@ -121,29 +151,31 @@ export class Copy implements AsyncDisposable {
     return lines;
   }
 
-  async #deno(
-    args: readonly string[],
-    limitMs = RUN_LIMIT_MS,
-  ): Promise<{ success: boolean; output: string; timedOut: boolean; seconds: number }> {
-    const startMs = performance.now();
-    const signal = AbortSignal.timeout(Math.max(0, Math.min(limitMs, this.#endMs - startMs)));
-    const child = new Deno.Command(Deno.execPath(), {
-      args: [...args],
+  async #deno(args: readonly string[], options: DenoOptions = {}): Promise<DenoEnd> {
+    const { limitMs = RUN_LIMIT_MS, limitSec = "unlimited", env = {} } = options;
+    const child = new Deno.Command("sh", {
+      args: ["-c", LIMITED, String(limitSec), Deno.execPath(), ...args],
       cwd: this.folder,
-      env: { NO_COLOR: "1", LEASED_TESTS_LIMIT_MS: String(TEST_LIMIT_MS) },
+      env: { NO_COLOR: "1", LEASED_TESTS_LIMIT_MS: String(TEST_LIMIT_MS), ...env },
       stdin: "null",
       stdout: "piped",
       stderr: "piped",
       detached: true,
-      signal,
     }).spawn();
-    const { success, stdout, stderr } = await child.output();
+    let timedOut = false;
+    const timer = setTimeout(() => {
+      timedOut = true;
+      endGroup(child.pid);
+    }, Math.min(limitMs, this.#endMs - performance.now()));
+    const { code, stdout, stderr } = await child.output();
+    clearTimeout(timer);
     endGroup(child.pid);
+    const messages = decoder.decode(stderr);
     return {
-      success,
-      output: decoder.decode(stdout) + decoder.decode(stderr),
-      timedOut: signal.aborted,
-      seconds: (performance.now() - startMs) / 1000,
+      code,
+      output: decoder.decode(stdout) + messages,
+      timedOut,
+      cpuSec: cpuSecondsOf(messages),
     };
   }
 
@@ -152,7 +184,16 @@ export class Copy implements AsyncDisposable {
   }
 }
 
-/** Ends what a test file that failed has left running. */
+/** Returns the CPU time that the shell's `times` says its commands took: the last line, user and system. */
+function cpuSecondsOf(messages: string): number {
+  const times = [...messages.matchAll(/(\d+)m([\d.]+)s/g)].slice(-2);
+  return times.reduce(
+    (sum, [, minutes, seconds]) => sum + Number(minutes) * 60 + Number(seconds),
+    0,
+  );
+}
+
+/** Ends what a test file has left running. */
 function endGroup(leader: number): void {
   try {
     Deno.kill(-leader, "SIGKILL");

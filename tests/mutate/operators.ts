@@ -36,8 +36,9 @@ type Change = Pick<Mutant, "start" | "end" | "replacement" | "operator">;
 
 const OFF_BY_ONE: Readonly<Record<string, string>> = { "<": "<=", "<=": "<", ">": ">=", ">=": ">" };
 
-/** Operators whose mutants often have wrong types, which the gate finds before any test. */
-export const BREAKING: ReadonlySet<Operator> = new Set(["early return", "arguments swapped"]);
+/** Types of functions that may return nothing, so that `return;` has the right type. */
+const MAY_RETURN_NOTHING =
+  /^: (?:Promise<)?(?:[\w.]+ \| )*(?:void|undefined)>?$|^: (?:Async)?Generator</;
 
 /** Calls whose arguments may change places, and calls that only state what is true. */
 const COMMUTATIVE = /^Math\.(?:min|max|imul|hypot)$/;
@@ -162,6 +163,11 @@ function* changesOf(node: Node, text: string): Generator<Change> {
       const body = node["body"] as Node;
       if (body.type !== "BlockStatement" || node["kind"] === "constructor") break;
       if ((body["body"] as Node[]).length === 0) break;
+      const type = node["returnType"] as Node | undefined;
+      const returnsNothing = type === undefined
+        ? !/\breturn [^;]/.test(source(body))
+        : MAY_RETURN_NOTHING.test(source(type));
+      if (!returnsNothing) break;
       yield {
         start: body.start,
         end: body.start + 1,

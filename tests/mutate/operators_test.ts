@@ -26,6 +26,9 @@ Deno.test("mutantsOf() returns early from functions, but not from constructors",
   assertEquals(all("function f(): void { let a; }"), [
     ["early return", "function f(): void { return; let a; }"],
   ]);
+  assertEquals(all("function f(): Promise<A.B | undefined> { let a; }").length, 1);
+  assertEquals(all("function f(): Map<A, undefined> { let a; }"), []);
+  assertEquals(all("f(() => { return a; });"), [["statement dropped", ";"]]);
   assertEquals(all("class A { constructor() { let a; } }"), []);
 });
 

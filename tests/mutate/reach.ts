@@ -1,52 +1,46 @@
 import type { Source } from "../support/sources.ts";
 import type { Copy } from "./copy.ts";
+import type { MeasuredTests, TestFile } from "./test_files.ts";
 
-/** A test file and what it runs. */
-export interface TestFile {
+/** Tests are measured for one mutant no longer than this; those that nothing is known of are left out after that. */
+const MEASURE_MS_MAX = 120_000;
+
+/** A test file that may reach a file of the source. */
+interface Candidate {
   readonly path: string;
-  /** Seconds that it takes on its own. */
-  readonly durationSec: number;
-  /** Lines of the source that it ran in its own process, by file; null: not known, and any line may be reached. */
-  readonly lines: ReadonlyMap<string, ReadonlySet<number>> | null;
+  /** Whether it imports the file; otherwise it starts a server that does. */
+  readonly isOwn: boolean;
+  /** Grows with the steps from import to import, shrinks with the folders in common. */
+  readonly distance: number;
 }
 
-/** Test files run for one place: the nearest ones by imports, of those that reach it. */
-const FILES_MAX = 24;
-/** The first files are run with the mutant at once: to learn what they reach takes longer. */
-const NEAREST = 4;
-/** It asks for every command in a few seconds, and stands in no room. */
-const TRANSCRIPTS = "tests/transcripts/conversation_test.ts";
-const PLAYED = /^(?:protocol|store)\//;
-/** Time to learn for one place what more test files reach: files that nothing is known of are left out after that. */
-const MEASURE_MS_MAX = 120_000;
-/** What a test file of those is taken to need, in seconds. */
-const NEAREST_SEC = 15;
-
 /**
- * Finds the tests that reach a line: by the graph of imports first, and among those by the lines that
- * each ran. A test file is run once to learn this, when it is first asked for; the nearest ones are not.
+ * Finds the tests that reach a line: by the graph of imports, and among those by the lines that each ran. A test file
+ * is run once to learn this, when it is first asked for.
  */
 export class Reach {
-  readonly #copy: Pick<Copy, "measure" | "run">;
+  readonly #copy: Pick<Copy, "measure">;
+  readonly #measured: MeasuredTests;
   readonly #imports: ReadonlyMap<string, readonly string[]>;
   /** Those by which a test starts a server, left out. */
   readonly #ownImports: ReadonlyMap<string, readonly string[]>;
   readonly #report: (problem: string) => void;
-  readonly #distances = new Map<string, Map<string, number>>();
-  readonly #ownDistances = new Map<string, Map<string, number>>();
-  readonly #files = new Map<string, Promise<TestFile | null>>();
-  readonly #passes = new Map<string, Promise<boolean>>();
+  readonly #steps = new Map<string, Map<string, number>>();
+  readonly #ownSteps = new Map<string, Map<string, number>>();
+  readonly #measuring = new Map<string, Promise<TestFile | null>>();
 
   /**
    * @param copy Where the tests are run without a mutant.
    * @param report Receives the tests that fail there.
    */
   constructor(
-    copy: Pick<Copy, "measure" | "run">,
+    copy: Pick<Copy, "measure">,
     sources: readonly Source[],
+    measured: MeasuredTests,
     report: (problem: string) => void = () => {},
   ) {
     this.#copy = copy;
+    this.#measured = measured;
     this.#report = report;
     this.#ownImports = new Map(sources.map(({ path, imports }) => [path, imports]));
     // A server in a process of its own is started by its address.
@@ -57,97 +51,100 @@ export class Reach {
     ]));
   }
 
-  /** Returns the tests that reach a line of a file, the nearest ones first. */
+  /**
+   * Returns the tests that reach a line of a file: the cheapest and nearest of those that were measured, then the
+   * nearest of the others.
+   */
   async *testsFor(file: string, line: number): AsyncGenerator<TestFile> {
-    const mirrored = `tests/${file.replace(/\.ts$/, "_test.ts")}`;
-    // Tests that start a server reach all its files: those that import the file come first, and among each the ones in
-    // the file's own room.
-    const candidates = [...this.#imports.keys()].filter((path) => path.endsWith("_test.ts"))
-      .map((path) => ({
-        path,
-        distance: path === mirrored ? 0 : this.#distance(path, file),
-        isOwn: distanceIn(this.#ownDistances, this.#ownImports, path, file) < Infinity,
-        shared: path === TRANSCRIPTS && PLAYED.test(file)
-          ? Infinity
-          : sharedFolders(path, mirrored),
-      }))
-      .filter(({ distance }) => distance < Infinity)
-      .sort((a, b) =>
-        Number(b.isOwn || b.shared === Infinity) - Number(a.isOwn || a.shared === Infinity) ||
-        b.shared - a.shared || a.distance - b.distance
-      );
-    let count = 0;
+    const candidates = this.#candidates(file);
+    // The test that has the file's name is the most likely to notice.
+    const mirrored = candidates.find(({ path }) => path === mirrorOf(file));
+    if (mirrored !== undefined) await this.#measure(mirrored.path);
+    const known = candidates.flatMap(({ path, distance }) => {
+      const test = this.#measured.get(path);
+      return test === undefined ? [] : [{ test, cost: test.cpuSec * distance }];
+    }).sort((a, b) => a.cost - b.cost);
+    for (const { test } of known) if (reaches(test, file, line)) yield test;
+    const unknown = candidates.filter(({ path }) => this.#measured.get(path) === undefined)
+      .sort((a, b) => Number(b.isOwn) - Number(a.isOwn) || a.distance - b.distance);
     let measureMs = 0;
-    for (const [index, { path }] of candidates.entries()) {
-      if (count === FILES_MAX) return;
-      if (index < NEAREST && !this.#files.has(path)) {
-        count++;
-        yield { path, durationSec: NEAREST_SEC, lines: null };
-        continue;
-      }
-      if (measureMs > MEASURE_MS_MAX && !this.#files.has(path)) continue;
+    for (const { path } of unknown) {
+      if (measureMs > MEASURE_MS_MAX) return;
       const startMs = performance.now();
       const test = await this.#measure(path);
       measureMs += performance.now() - startMs;
-      if (test === null) continue;
-      if (!test.lines?.get(file)?.has(line) && !this.#mayReachElsewhere(test, file)) continue;
-      count++;
-      yield test;
+      if (test !== null && reaches(test, file, line)) yield test;
     }
   }
 
-  /** Whether a test file passes without a mutant, in that time. */
-  passes(path: string, limitMs: number): Promise<boolean> {
-    let passes = this.#passes.get(path);
-    if (passes === undefined) {
-      passes = this.#copy.run(path, limitMs).then(({ kind }) => {
-        if (kind !== "passed") this.#report(`${path} fails without a mutant, too: it judges none`);
-        return kind === "passed";
-      });
-      this.#passes.set(path, passes);
-    }
-    return passes;
+  /** Measures all test files that reach the source: those that start no server first. */
+  async measureAll(jobs: number): Promise<void> {
+    const startsServer = (test: string): boolean =>
+      stepsTo("main.ts", test, this.#imports, this.#steps) < Infinity;
+    const tests = [...this.#imports.keys()].filter((path) => path.endsWith("_test.ts"));
+    const queue = tests.sort((a, b) => Number(startsServer(a)) - Number(startsServer(b))).values();
+    await Promise.all(Array.from({ length: jobs }, async () => {
+      for (const test of queue) await this.#measure(test);
+    }));
   }
 
-  /** Whether the test may run the file where it does not see it: in another process or thread. */
-  #mayReachElsewhere({ path, lines }: TestFile, file: string): boolean {
-    return lines === null || this.#distance(path, "main.ts") < this.#distance(path, file) ||
-      !lines.has(file);
+  #candidates(file: string): Candidate[] {
+    const mirror = mirrorOf(file);
+    return [...this.#imports.keys()].filter((path) => path.endsWith("_test.ts")).map((path) => ({
+      path,
+      isOwn: stepsTo(file, path, this.#ownImports, this.#ownSteps) < Infinity,
+      distance: stepsTo(file, path, this.#imports, this.#steps) / 2 ** sharedFolders(path, mirror),
+    })).filter(({ distance }) => distance < Infinity);
   }
 
-  #distance(test: string, file: string): number {
-    return distanceIn(this.#distances, this.#imports, test, file);
+  async #measure(path: string): Promise<TestFile | null> {
+    let measuring = this.#measuring.get(path);
+    if (measuring === undefined) this.#measuring.set(path, measuring = this.#measureOnce(path));
+    return await measuring;
   }
 
-  #measure(path: string): Promise<TestFile | null> {
-    let measured = this.#files.get(path);
-    if (measured === undefined) this.#files.set(path, measured = this.#copy.measure(path));
-    return measured;
+  async #measureOnce(path: string): Promise<TestFile | null> {
+    const known = this.#measured.get(path);
+    if (known !== undefined) return known;
+    const test = await this.#copy.measure(path);
+    if (test === null) this.#report(`${path} fails without a mutant: it judges none`);
+    else this.#measured.add(test);
+    return test;
   }
+}
+
+/** Returns where the test of a file of the source stands. */
+function mirrorOf(file: string): string {
+  return `tests/${file.replace(/\.ts$/, "_test.ts")}`;
+}
+
+function reaches({ lines }: TestFile, file: string, line: number): boolean {
+  const run = lines.get(file);
+  return run === null || run?.has(line) === true;
 }
 
 /**
  * Returns the steps from a test to a file in a graph of imports; Infinity: there is no way.
  *
- * @param known The distances found so far, by the test.
+ * @param known The steps found so far, by the test.
  */
-function distanceIn(
-  known: Map<string, Map<string, number>>,
-  imports: ReadonlyMap<string, readonly string[]>,
-  test: string,
+function stepsTo(
   file: string,
+  test: string,
+  imports: ReadonlyMap<string, readonly string[]>,
+  known: Map<string, Map<string, number>>,
 ): number {
-  let distances = known.get(test);
-  if (distances === undefined) {
-    distances = new Map([[test, 0]]);
-    for (const [path, distance] of distances) {
+  let steps = known.get(test);
+  if (steps === undefined) {
+    steps = new Map([[test, 0]]);
+    for (const [path, count] of steps) {
       for (const imported of imports.get(path) ?? []) {
-        if (!distances.has(imported)) distances.set(imported, distance + 1);
+        if (!steps.has(imported)) steps.set(imported, count + 1);
       }
     }
-    known.set(test, distances);
+    known.set(test, steps);
   }
-  return distances.get(file) ?? Infinity;
+  return steps.get(file) ?? Infinity;
 }
 
 /** Returns how many folders two paths have in common, from the first on; a path itself counts, too. */

@@ -1,42 +1,59 @@
 import { assertEquals } from "@std/assert";
 import type { Source } from "../support/sources.ts";
 import { Reach } from "./reach.ts";
+import { MeasuredTests, type TestFile } from "./test_files.ts";
 
-Deno.test("Reach: tests that import a file and do not run the line do not push out one that does", async () => {
-  const imports = ["lib/room/part.ts"];
-  const strangers = Array.from({ length: 60 }, (_, index) => `tests/lib/room/x${index}_test.ts`);
-  const far = "tests/other/far_test.ts";
-  const sources: Source[] = [...strangers, far].map((path) => ({ path, text: "", imports }));
-  const reach = new Reach({
-    run: () => Promise.reject(new Error("no test is run to find those that reach a line")),
-    measure: (path) =>
-      Promise.resolve({
-        ...{ path, durationSec: 1 },
-        lines: new Map([["lib/room/part.ts", new Set(path === far ? [7] : [1])]]),
-      }),
-  }, [...sources, { path: "lib/room/part.ts", text: "", imports: [] }]);
-  const found: string[] = [];
-  for await (const { path } of reach.testsFor("lib/room/part.ts", 7)) found.push(path);
-  // The nearest ones are run unmeasured.
-  assertEquals(found, [...strangers.slice(0, 4), far]);
+const FILE = "lib/room/part.ts";
+const SERVER = "tests/support/servers/server_process.ts";
+
+/** Tests that import the file, and some that start a server, which imports it. */
+function sourcesOf(own: readonly string[], servers: readonly string[] = []): Source[] {
+  const source = (path: string, ...imports: string[]): Source => ({ path, text: "", imports });
+  return [
+    ...own.map((path) => source(path, FILE)),
+    ...servers.map((path) => source(path, SERVER)),
+    ...[source(SERVER), source("main.ts", FILE), source(FILE)],
+  ];
+}
+
+function testFile(path: string, cpuSec: number, ...lines: number[]): TestFile {
+  return { path, cpuSec, lines: new Map([[FILE, new Set(lines)]]) };
+}
+
+/** The tests that are found for line 7, among those. */
+async function found(
+  sources: readonly Source[],
+  measured: MeasuredTests,
+  ...tests: TestFile[]
+): Promise<string[]> {
+  const measure = (path: string): Promise<TestFile | null> =>
+    Promise.resolve(tests.find((test) => test.path === path) ?? null);
+  const names: string[] = [];
+  const reach = new Reach({ measure }, sources, measured);
+  for await (const { path } of reach.testsFor(FILE, 7)) names.push(path);
+  return names;
+}
+
+Deno.test("Reach: only tests that run the line are found, the cheapest first", async () => {
+  const [costly, other, cheap] = ["a", "b", "c"].map((name) => `tests/lib/room/${name}_test.ts`);
+  const sources = sourcesOf([costly!, other!, cheap!]);
+  const measured = new MeasuredTests(undefined, sources);
+  measured.add(testFile(costly!, 9, 7));
+  measured.add(testFile(other!, 1, 6));
+  measured.add(testFile(cheap!, 1, 6, 7));
+  assertEquals(await found(sources, measured), [cheap, costly]);
 });
 
-Deno.test("Reach: tests that import a file come before those that start a server", async () => {
-  const none = { text: "", imports: [] };
-  const server = "tests/support/servers/server_process.ts";
-  const near = "tests/other/part_test.ts";
-  const neighbours = [1, 2].map((index) => `tests/lib/room/server${index}_test.ts`);
-  const reach = new Reach({
-    run: () => Promise.resolve({ kind: "passed" }),
-    measure: (path) => Promise.resolve({ path, durationSec: 1, lines: null }),
-  }, [
-    ...neighbours.map((path) => ({ path, text: "", imports: [server] })),
-    { path: near, text: "", imports: ["lib/room/part.ts"] },
-    { path: server, ...none },
-    { path: "main.ts", text: "", imports: ["lib/room/part.ts"] },
-    { path: "lib/room/part.ts", ...none },
-  ]);
-  const found: string[] = [];
-  for await (const { path } of reach.testsFor("lib/room/part.ts", 7)) found.push(path);
-  assertEquals(found, [near, ...neighbours]);
+Deno.test("Reach: measures the test of the file's name first, then those that import it, then servers", async () => {
+  const [near, far, mirrored] = [
+    "tests/x_test.ts",
+    "tests/y_test.ts",
+    "tests/lib/room/part_test.ts",
+  ];
+  const server = "tests/lib/room/server_test.ts";
+  const sources = sourcesOf([far!, mirrored!], [server]);
+  sources.push({ path: near!, text: "", imports: [FILE, far!] });
+  const measured = new MeasuredTests(undefined, sources);
+  const tests = [server, far!, near!, mirrored!].map((path) => testFile(path, 1, 7));
+  assertEquals(await found(sources, measured, ...tests), [mirrored, far, near, server]);
 });

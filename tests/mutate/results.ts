@@ -1,5 +1,6 @@
 import { hash32 } from "../support/seed.ts";
 import type { Mutant } from "./operators.ts";
+import { appendRow, rowsOf } from "./test_files.ts";
 
 /** What the tests say of a mutant. */
 export type Verdict =
@@ -18,8 +19,8 @@ const UNCAUGHT: ReadonlySet<Verdict["kind"]> = new Set(["survives", "untested"])
 export interface Tree {
   /** The text of each file of the source. */
   readonly texts: ReadonlyMap<string, string>;
-  /** A hash of all tests. */
-  readonly tests: number;
+  /** A hash of each test file, with what it reads. */
+  readonly tests: ReadonlyMap<string, number>;
 }
 
 /** A line of a file of results. */
@@ -28,19 +29,25 @@ interface Row {
   readonly file: string;
   /** A hash of the file's text: its mutants are others after a change. */
   readonly text: number;
+  /** A hash of all tests. */
   readonly tests: number;
+  /** Of a survivor: the hashes of the test files that passed with it. */
+  readonly passed: Readonly<Record<string, number | undefined>>;
   readonly verdict: Verdict;
 }
 
 /**
  * The verdicts of a run. With a file, a line of JSON each, so that a run that ended can be continued, also after
- * changes: verdicts on files that changed are left out, and what no test caught is judged anew when tests changed.
+ * changes: verdicts on files that changed are left out, and what no test caught is judged anew when tests changed, by
+ * those that it did not pass already.
  */
 export class Results {
   readonly seed: number;
   readonly #file: string | undefined;
   readonly #tree: Tree;
+  readonly #testsHash: number;
   readonly #verdicts = new Map<string, Verdict>();
+  readonly #passed = new Map<string, ReadonlySet<string>>();
 
   /**
    * @param file Continued when it exists.
@@ -48,20 +55,32 @@ export class Results {
    * @throws RangeError when the file is of another seed.
    */
   constructor(file: string | undefined, tree: Tree, seed: number | undefined, draw: () => number) {
-    const [header, ...rows] = file === undefined ? [] : linesOf(file);
+    const [header, ...rows] = rowsOf<unknown>(file);
     this.#file = file;
     this.#tree = tree;
+    this.#testsHash = hash32(JSON.stringify([...tree.tests]));
     const itsSeed = (header as { seed: number } | undefined)?.seed;
     this.seed = seed ?? itsSeed ?? draw();
     if (itsSeed === undefined) this.#append({ seed: this.seed });
     else if (itsSeed !== this.seed) throw new RangeError(`${file} is of --seed ${itsSeed}`);
     for (const row of rows as Row[]) {
-      if (this.#holds(row)) this.#verdicts.set(row.mutant, row.verdict);
+      if (row.text !== this.#textHash(row.file)) continue;
+      const holds = row.tests === this.#testsHash || !UNCAUGHT.has(row.verdict.kind);
+      if (holds) this.#verdicts.set(row.mutant, row.verdict);
+      const same = Object.entries(row.passed).filter(([test, hash]) =>
+        tree.tests.get(test) === hash
+      );
+      this.#passed.set(row.mutant, new Set(same.map(([test]) => test)));
     }
   }
 
-  has(mutant: Mutant): boolean {
-    return this.#verdicts.has(nameOf(mutant));
+  get(mutant: Mutant): Verdict | undefined {
+    return this.#verdicts.get(nameOf(mutant));
+  }
+
+  /** Returns the test files that passed with a mutant in an earlier run, and are the same. */
+  passed(mutant: Mutant): ReadonlySet<string> {
+    return this.#passed.get(nameOf(mutant)) ?? new Set();
   }
 
   add(mutant: Mutant, verdict: Verdict): void {
@@ -69,22 +88,9 @@ export class Results {
     this.#verdicts.set(name, verdict);
     const { file } = mutant;
     const text = this.#textHash(file);
-    this.#append({ mutant: name, file, text, tests: this.#tree.tests, verdict });
-  }
-
-  /** Returns how many mutants have a verdict of that kind. */
-  count(kind: Verdict["kind"]): number {
-    return [...this.#verdicts.values()].filter((verdict) => verdict.kind === kind).length;
-  }
-
-  /** Mutants with a verdict; those that do not compile are none. */
-  get tried(): number {
-    return this.#verdicts.size - this.count("does not compile");
-  }
-
-  #holds({ file, text, tests, verdict }: Row): boolean {
-    if (text !== this.#textHash(file)) return false;
-    return tests === this.#tree.tests || !UNCAUGHT.has(verdict.kind);
+    const tests = verdict.kind === "survives" ? verdict.tests : [];
+    const passed = Object.fromEntries(tests.map((test) => [test, this.#tree.tests.get(test)]));
+    this.#append({ mutant: name, file, text, tests: this.#testsHash, passed, verdict });
   }
 
   #textHash(file: string): number {
@@ -92,24 +98,11 @@ export class Results {
   }
 
   #append(row: Row | { readonly seed: number }): void {
-    if (this.#file === undefined) return;
-    Deno.writeTextFileSync(this.#file, `${JSON.stringify(row)}\n`, { append: true });
+    appendRow(this.#file, row);
   }
 }
 
-function nameOf({ file, start, end, operator, replacement }: Mutant): string {
+/** Returns what tells a mutant from all others. */
+export function nameOf({ file, start, end, operator, replacement }: Mutant): string {
   return `${file} ${start}-${end} ${operator}: ${replacement}`;
-}
-
-/** Returns what the file's lines say. Removes the last one from the file if it was cut off. */
-function linesOf(file: string): unknown[] {
-  try {
-    const text = Deno.readTextFileSync(file);
-    const whole = text.slice(0, text.lastIndexOf("\n") + 1);
-    if (whole !== text) Deno.writeTextFileSync(file, whole);
-    return whole.split("\n").filter(Boolean).map((line) => JSON.parse(line));
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
-    throw error;
-  }
 }

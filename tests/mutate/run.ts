@@ -1,7 +1,9 @@
-// `deno task mutate [PATH…] [--sample N] [--seed N] [--minutes N] [--jobs N] [--results FILE]`: changes the source at
-// random places, one at a time, in copies, and runs the tests that reach each place until one fails. PATHs select files
-// of the source. Prints the survivors as diffs, and a last line with the share that was caught. FILE gets the verdicts;
-// a run with a FILE that exists goes on where that one ended, also after changes.
+// `deno task mutate [PATH…] [--sample N] [--seed N] [--minutes N] [--jobs N] [--results FILE] [--measured FILE]
+// [--measure]`: changes the source at random places, one at a time, in copies, and runs the tests that reach each place
+// until one fails. PATHs select files of the source. Prints the survivors as diffs, and a last line with the share that
+// was caught. `--results` keeps the verdicts: a run with a FILE that exists goes on where that one ended, also after
+// changes. `--measured` keeps which lines each test file runs, so that later runs need not learn it again; `--measure`
+// learns it of all test files first.
 // `--planted [TEXT…]`: plants the faults of planted.ts instead, with status 1 when one is not caught. Each TEXT selects
 // those whose file or description contains it.
 
@@ -10,53 +12,62 @@ import { randomFrom } from "../support/random.ts";
 import { drawSeed, hash32 } from "../support/seed.ts";
 import { readTranscripts } from "../support/sessions/transcript_files.ts";
 import { readSources } from "../support/sources.ts";
-import { Copy } from "./copy.ts";
+import { Copy, type RunResult, SOURCE } from "./copy.ts";
 import { type Fault, plant } from "./fault.ts";
-import { applied, BREAKING, diffOf, type Mutant, mutantsOf } from "./operators.ts";
+import { applied, diffOf, type Mutant, mutantsOf } from "./operators.ts";
 import { FAULTS } from "./planted.ts";
 import { Reach } from "./reach.ts";
-import { Results, type Verdict } from "./results.ts";
+import { nameOf, Results, type Verdict } from "./results.ts";
+import { MeasuredTests, type TestFile } from "./test_files.ts";
 
-/** A mutant that makes tests this many times slower counts as caught. */
-const SLOWDOWN_MAX = 5;
-/** Added to that, in milliseconds: what a start takes on a busy machine. */
-const SLOWDOWN_BASE_MS = 30_000;
 /** The tests of a planted fault may take this long. */
 const PLANTED_LIMIT_MS = 300_000;
-/** Tests of one mutant: one that outlasts them survives. */
-const TESTS_MS_MAX = 180_000;
+const PLANTED_CPU_SEC = 100;
+/** No more tests of a mutant begin after this: one that outlasts them survives. */
+const TESTS_MS_MAX = 120_000;
 
-/** Returns the mutants in a random order. */
+/** Returns the mutants in a random order, which changes of other files leave as it is. */
 function shuffled(mutants: readonly Mutant[], seed: number): Mutant[] {
-  const random = randomFrom(seed);
-  const drawn = [...mutants];
-  for (let index = drawn.length - 1; index > 0; index--) {
-    const other = Math.floor(random() * (index + 1));
-    [drawn[index], drawn[other]] = [drawn[other]!, drawn[index]!];
-  }
-  return drawn;
+  return mutants.map((mutant) => ({
+    mutant,
+    rank: randomFrom(hash32(`${seed} ${nameOf(mutant)}`))(),
+  }))
+    .sort((a, b) => a.rank - b.rank)
+    .map(({ mutant }) => mutant);
+}
+
+/** What finds out whether a mutant is caught. */
+interface Judge {
+  /** Gets the mutant. */
+  readonly copy: Copy;
+  /** Has none. */
+  readonly plain: Copy;
+  readonly reach: Reach;
+  readonly results: Results;
 }
 
 /** Runs the tests that reach a mutant until one fails. */
-async function verdictOf(mutant: Mutant, text: string, copy: Copy, reach: Reach): Promise<Verdict> {
+async function verdictOf(
+  mutant: Mutant,
+  text: string,
+  { copy, plain, reach, results }: Judge,
+): Promise<Verdict> {
   const target = `${copy.folder}/${mutant.file}`;
-  const passed: string[] = [];
-  let testsMs = 0;
+  const passed = [...results.passed(mutant)];
+  const endMs = performance.now() + TESTS_MS_MAX;
   await Deno.writeTextFile(target, applied(mutant, text));
   try {
-    if (BREAKING.has(mutant.operator) && !await copy.compiles()) {
+    if (mutant.operator === "arguments swapped" && !await copy.compiles(mutant.file)) {
       return { kind: "does not compile" };
     }
-    for await (const { path, durationSec } of reach.testsFor(mutant.file, mutant.line)) {
-      if (testsMs > TESTS_MS_MAX) break;
-      const limitMs = SLOWDOWN_BASE_MS + durationSec * 1000 * SLOWDOWN_MAX;
-      const startMs = performance.now();
-      const result = await copy.run(path, limitMs);
-      testsMs += performance.now() - startMs;
+    for await (const test of reach.testsFor(mutant.file, mutant.line)) {
+      if (performance.now() > endMs) break;
+      if (passed.includes(test.path)) continue;
+      const result = await copy.run(test);
       if (result.kind === "passed") {
-        passed.push(path);
-      } else if (await reach.passes(path, limitMs)) {
-        const by = result.kind === "failed" ? result.test : `the time limit of ${path}`;
+        passed.push(test.path);
+      } else if (await isCaught(result, test, copy, plain)) {
+        const by = result.kind === "failed" ? result.reason : `${test.path}: it does not end`;
         return { kind: "caught", by };
       }
     }
@@ -66,18 +77,30 @@ async function verdictOf(mutant: Mutant, text: string, copy: Copy, reach: Reach)
   }
 }
 
+/** Whether a test that failed with a mutant passes without it, and fails again with it. */
+async function isCaught(
+  result: RunResult,
+  test: TestFile,
+  copy: Copy,
+  plain: Copy,
+): Promise<boolean> {
+  const name = result.kind === "failed" ? result.test : null;
+  return (await plain.run(test, name)).kind === "passed" &&
+    (await copy.run(test, name)).kind !== "passed";
+}
+
 /** Returns the test that fails with a planted fault and passes without it, or null. */
 async function catcherOf(fault: Fault, copy: Copy): Promise<string | null> {
   const target = `${copy.folder}/${fault.file}`;
   const text = await Deno.readTextFile(target);
   for (const name of fault.tests.split(" ")) {
-    const file = `tests/${name}_test.ts`;
+    const test = { path: `tests/${name}_test.ts`, cpuSec: PLANTED_CPU_SEC };
     await Deno.writeTextFile(target, plant(fault, text));
-    const planted = await copy.run(file, PLANTED_LIMIT_MS, fault.filter);
+    const planted = await copy.run(test, fault.filter ?? null, PLANTED_LIMIT_MS);
     await Deno.writeTextFile(target, text);
     if (planted.kind === "passed") continue;
-    const test = planted.kind === "failed" ? planted.test : `the time limit of ${file}`;
-    if ((await copy.run(file, PLANTED_LIMIT_MS, fault.filter)).kind === "passed") return test;
+    const by = planted.kind === "failed" ? planted.reason : `the time limit of ${test.path}`;
+    if ((await copy.run(test, fault.filter ?? null, PLANTED_LIMIT_MS)).kind === "passed") return by;
   }
   return null;
 }
@@ -120,60 +143,66 @@ function report(mutant: Mutant, verdict: Verdict, text: string): void {
 
 async function main(): Promise<number> {
   const options = parseArgs(Deno.args, {
-    boolean: ["planted"],
-    string: ["sample", "seed", "minutes", "jobs", "results"],
+    boolean: ["planted", "measure"],
+    string: ["sample", "seed", "minutes", "jobs", "results", "measured"],
   });
   const paths = options._;
   const jobs = Number(options.jobs ?? 2);
   if (options.planted) return await tryPlanted(paths.map(String), jobs) === 0 ? 0 : 1;
   const sources = readSources();
   const selected = sources.filter(({ path }) =>
-    /^(?:main\.ts|lib\/|protocol\/|store\/)/.test(path) &&
-    (paths.length === 0 || paths.some((part) => path.startsWith(String(part))))
+    SOURCE.test(path) && (paths.length === 0 || paths.some((part) => path.startsWith(String(part))))
   );
   const texts = new Map(selected.map(({ path, text }) => [path, text]));
   const mutants = selected.flatMap(({ path, text }) => mutantsOf(path, text));
   const seed = options.seed === undefined ? undefined : Number(options.seed);
   const file = options.results as string | undefined;
-  const tests = hash32(
-    JSON.stringify([
-      sources.filter(({ path }) => path.startsWith("tests/")).map(({ text }) => text),
-      readTranscripts(),
+  const transcripts = JSON.stringify(readTranscripts());
+  const tests = new Map(
+    sources.filter(({ path }) => path.endsWith("_test.ts")).map(({ path, text }) => [
+      path,
+      hash32(path.startsWith("tests/transcripts/") ? text + transcripts : text),
     ]),
   );
   const results = new Results(file, { texts, tests }, seed, drawSeed);
   const wanted = Math.min(Number(options.sample ?? 50), mutants.length);
+  const endMs = performance.now() + Number(options.minutes ?? 600) * 60_000;
+  await using plain = await Copy.make(endMs);
+  const measured = new MeasuredTests(options.measured as string | undefined, sources);
+  const reach = new Reach(plain, sources, measured, print);
+  if (options.measure) await reach.measureAll(jobs);
   print(
     `${wanted} of ${mutants.length} mutants of ${selected.length} files, --seed ${results.seed}`,
   );
-  const endMs = performance.now() + Number(options.minutes ?? 600) * 60_000;
-  await using plain = await Copy.make(endMs);
-  const reach = new Reach(plain, sources, print);
   const queue = shuffled(mutants, results.seed).values();
-  let inProgress = 0;
+  const counts = { caught: 0, survives: 0, untested: 0, "does not compile": 0 };
+  let tried = 0;
   await Promise.all(Array.from({ length: jobs }, async () => {
     await using copy = await Copy.make(endMs);
-    while (results.tried + inProgress < wanted) {
+    // One that does not compile is no mutant: another one is drawn.
+    while (tried < wanted) {
       const { value: mutant } = queue.next();
       if (mutant === undefined) return;
-      if (results.has(mutant)) continue;
+      tried++;
       const text = texts.get(mutant.file)!;
-      inProgress++;
-      const verdict = await verdictOf(mutant, text, copy, reach);
-      inProgress--;
-      // The last one has no verdict: its tests were ended.
-      if (performance.now() > endMs) return;
-      results.add(mutant, verdict);
+      let verdict = results.get(mutant);
+      if (verdict === undefined) {
+        verdict = await verdictOf(mutant, text, { copy, plain, reach, results });
+        // The last one has no verdict: its tests were ended.
+        if (performance.now() > endMs) return;
+        results.add(mutant, verdict);
+      }
+      counts[verdict.kind]++;
+      if (verdict.kind === "does not compile") tried--;
       report(mutant, verdict, text);
     }
   }));
-  const caught = results.count("caught");
-  const share = results.tried === 0 ? 0 : Math.round(100 * caught / results.tried);
+  const { caught, survives, untested } = counts;
+  const judged = caught + survives + untested;
+  const share = judged === 0 ? 0 : Math.round(1000 * caught / judged) / 10;
   print(
-    `\n${results.tried} mutants, ${caught} caught (${share} %), ${
-      results.count("survives")
-    } survive, ` +
-      `${results.count("untested")} reached by no test that was run`,
+    `\n${judged} mutants, ${caught} caught (${share} %), ${survives} survive, ` +
+      `${untested} reached by no test that was run`,
   );
   return 0;
 }

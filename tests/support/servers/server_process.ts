@@ -40,6 +40,10 @@ export function path(name: string): string {
   return decodeURIComponent(new URL(name, ROOT).pathname);
 }
 
+/** While `deno task mutate` learns which lines a test runs, a server must end by itself, to write its own. */
+const WRITES_PROFILE = Deno.env.has("DENO_COVERAGE_DIR");
+const PROFILE_MS_MAX = 5_000;
+
 export interface ProcessOptions {
   readonly args?: readonly string[];
   readonly io?: "portable" | "native";
@@ -211,6 +215,12 @@ export class ServerProcess implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    if (WRITES_PROFILE && !this.#silent) {
+      this.signal("SIGTERM");
+      const timer = setTimeout(() => this.#kill(), PROFILE_MS_MAX);
+      await this.#child.status;
+      clearTimeout(timer);
+    }
     this.#kill();
     await this.ended();
   }
