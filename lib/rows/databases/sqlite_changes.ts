@@ -39,9 +39,11 @@ export class SqliteChanges implements ChangeStream {
   readonly #version: StatementSync;
   readonly #delete: StatementSync;
   readonly #schema: StatementSync;
+  readonly #follow: StatementSync;
   readonly #names: TableNames;
   readonly #views: () => Views;
-  #seenSchema = -1;
+  /** The version of the schema under which changes are noted. */
+  readonly #schemaVersion: number;
   #seenVersion = -1;
   #position = 0;
   #end = 0;
@@ -59,17 +61,22 @@ export class SqliteChanges implements ChangeStream {
     this.#whenFree = whenFree;
     this.#names = names;
     this.#views = views;
+    this.#schema = database.prepare("PRAGMA schema_version");
+    // In this order: a change of the schema in between is found later.
+    this.#schemaVersion = this.#schemaNow;
     this.#checkTriggers();
     this.#read = database.prepare(
       "SELECT id, key FROM leased_changes WHERE id > ? ORDER BY id LIMIT ?",
     );
     this.#last = database.prepare(END_OF_LOG);
     this.#version = database.prepare("PRAGMA data_version");
-    this.#schema = database.prepare("PRAGMA schema_version");
+    this.#follow = database.prepare("UPDATE leased_follow SET followed = ?");
     this.#delete = database.prepare(
       "DELETE FROM leased_changes WHERE id IN (SELECT id FROM leased_changes WHERE id <= ? ORDER BY id LIMIT ?)",
     );
-    this.gap = this.#isFollowed() ? null : "the triggers of the table are new";
+    this.gap = this.#followedSchema === this.#schemaVersion
+      ? null
+      : "the triggers are new, or the schema has changed";
   }
 
   get endPosition(): bigint {
@@ -77,7 +84,7 @@ export class SqliteChanges implements ChangeStream {
   }
 
   async begin(): Promise<void> {
-    await this.#whenFree(() => this.#database.exec("UPDATE leased_follow SET followed = 1"));
+    await this.#whenFree(() => this.#follow.run(this.#schemaVersion));
   }
 
   async next(): Promise<Changes> {
@@ -90,8 +97,13 @@ export class SqliteChanges implements ChangeStream {
     }
   }
 
-  #isFollowed(): boolean {
-    return this.#database.prepare("SELECT followed FROM leased_follow").get()?.["followed"] === 1;
+  get #schemaNow(): number {
+    return this.#schema.get()!["schema_version"] as number;
+  }
+
+  /** The version of the schema when everything was emptied last. */
+  get #followedSchema(): unknown {
+    return this.#database.prepare("SELECT followed FROM leased_follow").get()?.["followed"];
   }
 
   async #take(): Promise<Changes> {
@@ -121,13 +133,11 @@ export class SqliteChanges implements ChangeStream {
     return { keys, isFlood, count, position: BigInt(this.#end) };
   }
 
-  /** @throws When triggers are missing or new, and with them perhaps changes. */
+  /** @throws When tables, and with them results of views, or triggers, and with them changes, may be others. */
   #checkSchema(): void {
-    const schema = this.#schema.get()!["schema_version"] as number;
-    if (schema === this.#seenSchema) return;
+    if (this.#schemaNow === this.#schemaVersion) return;
     this.#checkTriggers();
-    if (!this.#isFollowed()) throw new Error("the triggers of a table are new");
-    this.#seenSchema = schema;
+    throw new Error("the schema has changed");
   }
 
   /** @throws When a trigger is missing, and with it perhaps changes. */

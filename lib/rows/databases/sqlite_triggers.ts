@@ -30,8 +30,7 @@ export function followSchema(database: DatabaseSync, names: TableNames, views: V
   const creates = [...made].filter(([name, sql]) => found.get(name) !== sql);
   return sqliteFollowSchema() +
     drops.map(([name]) => `DROP TRIGGER ${quoted(name)};\n`).join("") +
-    creates.map(([, sql]) => `${sql};\n`).join("") +
-    (creates.length > 0 ? "UPDATE leased_follow SET followed = 0;\n" : "");
+    creates.map(([, sql]) => `${sql};\n`).join("");
 }
 
 /** `followSchema` of a file that may lack the table of rows, or be missing. */

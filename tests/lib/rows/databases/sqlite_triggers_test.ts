@@ -184,9 +184,8 @@ Deno.test("a unique index that is made later makes the triggers old", () => {
   using database = followed("CREATE TABLE product (name TEXT, sku TEXT);", viewsBy("name"));
   const missing = (): string[] => missingTriggers(database, DEFAULT_TABLE, viewsBy("name"));
   assertEquals(missing(), []);
-  database.exec("CREATE UNIQUE INDEX own ON product (sku); UPDATE leased_follow SET followed = 1");
+  database.exec("CREATE UNIQUE INDEX own ON product (sku)");
   assertEquals(missing(), ["leased_change_replacing_product", "leased_change_moving_product"]);
   database.exec(followSchema(database, DEFAULT_TABLE, viewsBy("name")));
   assertEquals(missing(), []);
-  assertEquals(database.prepare("SELECT followed FROM leased_follow").get()!["followed"], 0);
 });

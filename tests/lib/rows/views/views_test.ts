@@ -10,7 +10,7 @@ import {
   startNode,
   startProxy,
 } from "../../../support/servers/proxy_process.ts";
-import { type Client, type ServerProcess, until } from "../../../support/servers/server_process.ts";
+import { type Client, ServerProcess, until } from "../../../support/servers/server_process.ts";
 
 const TABLES = `
 CREATE TABLE category (id integer PRIMARY KEY, name text NOT NULL);
@@ -362,6 +362,42 @@ testDatabases(
       await untilReads([client], "name:Chess", "");
       await untilReads([client], "name:Go", "2");
     }),
+  ["SQLite"],
+);
+
+const UPDATED = "SELECT sql FROM sqlite_schema WHERE name = 'leased_change_updated_product'";
+
+testDatabases(
+  "a change of the schema, which notes no change of a row, empties the caches",
+  async (database) => {
+    await using shop = await Shop.open(database);
+    const { write } = shop.writer;
+    const file = new DatabaseSync(shop.database.url.slice("sqlite:".length), { timeout: 10_000 });
+    const updated = file.prepare(UPDATED).get()!["sql"] as string;
+    file.close();
+    const unnoticed = (name: string): Promise<void> =>
+      write(
+        "DROP TRIGGER leased_change_updated_product; " +
+          `UPDATE product SET name = '${name}' WHERE id = 2; ${updated}`,
+      );
+    await using node = await ServerProcess.start();
+    using reader = await node.connect();
+    const start = (): Promise<ServerProcess> => shop.start(["--cache", `127.0.0.1:${node.port}`]);
+    {
+      await using origin = await start();
+      using client = await origin.connect();
+      await untilReads([client], "name:Chess", "2");
+      await unnoticed("Go");
+      await origin.line("the schema has changed; all caches are emptied");
+      await untilReads([client], "name:Chess", "");
+      await reader.ask("set name:Go 0 0 1\r\n2\r\n", "STORED\r\n");
+    }
+    await unnoticed("Senet");
+    await using origin = await start();
+    await origin.line("the schema has changed; all caches are emptied");
+    await reader.ask("get name:Go\r\n", "END\r\n");
+    assertEquals(origin.lines.filter((line) => line.includes("all caches")).length, 1);
+  },
   ["SQLite"],
 );
 
