@@ -271,6 +271,7 @@ const ROWS = [
   ["follow",         "",   "switch", "",              NONE, NONE,  "",                 "with --db: read the database's log, and delete rows that other programs change; `init --follow` prepares the database"],
   ["views",          "",   "text",   "file",          NONE, NONE,  "",                 "with --follow: file of views, keys whose values are results of queries; SIGHUP reads it again"],
   ["lag-max",        "",   "whole",  "milliseconds",   100, INT31, "10000",            "with --follow: /health fails when changes have not been applied for so long"],
+  ["lag-quarantine", "",   "switch", "",              NONE, NONE,  "",                 "with --follow: while /health fails for --lag-max, rows are read from the database and kept nowhere, and listed caches are emptied and store nothing"],
 ] as const satisfies readonly OptionRow[];
 
 // deno-fmt-ignore

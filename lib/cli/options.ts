@@ -340,6 +340,7 @@ function toRows(parsed: ServerArguments, errors: string[]): RowArguments | null 
     "take-over",
     "follow",
     "lag-max",
+    "lag-quarantine",
     "views",
   ];
   for (const name of needDatabase as (keyof typeof values)[]) {

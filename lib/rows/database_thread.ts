@@ -17,6 +17,7 @@ import { NodeList } from "./flows/node_list.ts";
 import { takeOver } from "./flows/takeover.ts";
 import { type ProxyToken, TokenStates } from "./flows/token_states.ts";
 import { type Expeller, Follower } from "./follow/follower.ts";
+import { LagGuard, type Suspender } from "./follow/lag_guard.ts";
 import type { RowsCommand, RowsMessage, RowsStart } from "./messages.ts";
 import { NodeDesk } from "./nodes/node_desk.ts";
 import { NodeThread } from "./nodes/node_thread.ts";
@@ -125,6 +126,8 @@ class DatabaseThread {
   readonly #right: Right;
   /** Null: the log is not followed. */
   readonly #follower: Follower | null;
+  /** Null: the lag has no effect on what is served. */
+  readonly #lagGuard: LagGuard | null;
   #following: Promise<void> | undefined;
   readonly #savesRows: boolean;
   readonly #nodes: NodeList;
@@ -164,6 +167,9 @@ class DatabaseThread {
     this.#follower = options.follows ? new Follower(backend, this.#expeller, report, pause) : null;
     const rows = cache.rows!;
     this.#right = rows.right;
+    this.#lagGuard = this.#follower !== null && options.lagQuarantines
+      ? new LagGuard(this.#follower, options.lagMsMax, this.#suspender, report)
+      : null;
     this.#desk = new NodeDesk(nodes, {
       right: rows.right,
       memberMs: options.rightMs,
@@ -192,6 +198,15 @@ class DatabaseThread {
     return {
       expel: (keys) => run.run(expelKeys(list, keys, this.#nodes)),
       empty: () => this.#list.whileUnchanged(() => run.run(emptyAll(list, this.#nodes))),
+    };
+  }
+
+  get #suspender(): Suspender {
+    return {
+      suspend: (isSuspended) => this.#flows.isSuspended = isSuspended,
+      dropRows: () => this.#expelPrefixes([""]),
+      caches: () => [...this.#list.list.members].map(({ cache }) => cache),
+      whileUnchanged: (act) => this.#list.whileUnchanged(act),
     };
   }
 
@@ -410,6 +425,7 @@ class DatabaseThread {
 
   async #tick(): Promise<void> {
     void this.#follower?.measure();
+    void this.#lagGuard?.watch();
     this.#desk.watch();
     if (!this.#isConfirmed || this.#isTicking) return this.#sendState();
     const nowMs = performance.now();

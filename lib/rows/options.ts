@@ -34,4 +34,6 @@ export interface RowsOptions extends DatabaseOptions {
   readonly viewsPath: string;
   /** How far behind the log `/health` is well, in milliseconds. */
   readonly lagMsMax: number;
+  /** Whether no cached row may be read while the lag is longer. */
+  readonly lagQuarantines: boolean;
 }

@@ -41,8 +41,9 @@ export function toRowsOptions(
   if (values.standby && values["take-over"]) {
     errors.push("--standby and --take-over: give one of them");
   }
-  if (given.has("lag-max") && !values.follow) errors.push("--lag-max: needs --follow");
-  if (values.views !== "" && !values.follow) errors.push("--views: needs --follow");
+  for (const name of ["lag-max", "lag-quarantine", "views"] as const) {
+    if (given.has(name) && !values.follow) errors.push(`--${name}: needs --follow`);
+  }
   const options = toDatabaseOptions(values, errors);
   return {
     ...options,
@@ -63,6 +64,7 @@ export function toRowsOptions(
     follows: values.follow,
     viewsPath: values.views,
     lagMsMax: values["lag-max"],
+    lagQuarantines: values["lag-quarantine"],
   };
 }
 

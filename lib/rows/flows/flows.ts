@@ -92,6 +92,8 @@ export class Flows<Cache> {
   #successor = 0;
   /** Whether the right to serve has been given up for good: a renewal that is under way has no effect. */
   #isEnding = false;
+  /** Whether reads are answered, and kept nowhere. */
+  isSuspended = false;
   readonly caches: CacheList<Cache>;
   readonly states: TokenStates;
   readonly #patienceMs: number;
@@ -139,7 +141,7 @@ export class Flows<Cache> {
     const found = yield* this.#readRows(keys);
     return found.map((each, index) => {
       const cacheable = areCacheable[index]! && isReadable && !this.isDeposed &&
-        each.isKept !== false;
+        !this.isSuspended && each.isKept !== false;
       this.counts[cacheable ? "readsCacheable" : "readsUncacheable"]++;
       return { ...each, cacheable };
     });

@@ -50,8 +50,9 @@ export class Follower {
   #isStopping = false;
   #position = 0n;
   #problem: string | null = null;
-  /** All changes that were committed by then are applied. */
+  /** All changes that were committed by then are applied; before the first such moment, the start. */
   #caughtUpMs = performance.now();
+  #hasCaughtUp = false;
   /** An end of the log, and when it was asked for; null: everything before the last one is applied. */
   #sample: { readonly atMs: number; readonly end: bigint } | null = null;
   #end = 0n;
@@ -94,7 +95,12 @@ export class Follower {
     return Math.max(0, Number(this.#end - this.#position));
   }
 
-  /** How long ago a moment is whose changes are all applied. */
+  /** Whether a moment is known whose changes are all applied. */
+  get hasCaughtUp(): boolean {
+    return this.#hasCaughtUp;
+  }
+
+  /** How long ago that moment is; or the start, until there is one. */
   get lagMs(): number {
     return Math.round(performance.now() - this.#caughtUpMs);
   }
@@ -113,6 +119,8 @@ export class Follower {
       // The lag grows, and the loop says why.
       return;
     }
+    // The log that is not read may lack changes.
+    if (this.#problem !== null) return;
     this.#sample ??= { atMs, end: this.#end };
     this.#advance(this.#position);
   }
@@ -213,6 +221,7 @@ export class Follower {
     this.#position = position;
     if (this.#sample !== null && this.#sample.end <= position) {
       this.#caughtUpMs = this.#sample.atMs;
+      this.#hasCaughtUp = true;
       this.#sample = null;
     }
     for (const waiter of this.#waiters) if (waiter.position <= position) waiter.resolve(true);

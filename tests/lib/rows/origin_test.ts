@@ -33,6 +33,7 @@ function optionsFor(path: string): RowsOptions {
     follows: false,
     viewsPath: "",
     lagMsMax: 10_000,
+    lagQuarantines: false,
     driftShare: 0.1,
     prefixes: [""],
   };
