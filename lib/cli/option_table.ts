@@ -250,7 +250,7 @@ const DATABASE = [
   ["version-column", "",   "text",   "name",          NONE, NONE,  "version",          "column of the version, an integer that grows with every write"],
   ["flags-column",   "",   "text",   "name",          NONE, NONE,  "flags",            "column of the client's flags, an integer"],
   ["db-connections", "",   "whole",  "connections",      1, 1000,  "10",               "most connections to PostgreSQL, and so most statements in progress; others wait"],
-  ["db-timeout",     "",   "whole",  "milliseconds",   100, INT31, "5000",             "longest time for a statement of PostgreSQL, or for the wait for a connection to it"],
+  ["db-timeout",     "",   "whole",  "milliseconds",   100, INT31, "5000",             "longest time for a statement of PostgreSQL, for the wait for a connection to it, or for that for a locked SQLite file"],
   ["applied-ttl",    "",   "whole",  "seconds",         60, INT31, "86400",            "how long the database remembers which update tokens were used, for writers that ask again"],
 ] as const satisfies readonly OptionRow[];
 

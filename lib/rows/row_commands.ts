@@ -256,7 +256,10 @@ export class RowCommands {
 
 function put(addWrite: AddWrite, key: string, tokenId: number, edit: Edit): Promise<WriteReply> {
   const bytes = typeof edit === "object" ? edit.data.length : 0;
-  return new Promise((answer) => addWrite({ key, edit, tokenId, connection: 0, bytes, answer }));
+  const sinceMs = performance.now();
+  return new Promise((answer) =>
+    addWrite({ key, edit, tokenId, connection: 0, bytes, sinceMs, answer })
+  );
 }
 
 /** Returns the word as a key. @throws Refusal when it is longer than 250 bytes. */

@@ -166,6 +166,7 @@ export class RowLoop {
       tokenId: 0,
       connection: owner,
       bytes: request.valueLength,
+      sinceMs: performance.now(),
       work,
       answer: (reply) => this.#answerWrite(request, work, reply),
     });
@@ -219,15 +220,20 @@ export class RowLoop {
       const reason = reasonOf(error);
       replies = group.map(() => ({ kind: "failed", reason }));
     }
+    const postponed: QueuedWrite[] = [];
     this.#cache.rows!.together(() => {
       for (const [index, write] of group.entries()) {
         const reply = replies[index]!;
+        if (reply.kind === "postponed") {
+          postponed.push(write);
+          continue;
+        }
         if (reply.kind === "failed" || reply.kind === "unknown") this.problem = reply.reason;
         else if (reply.kind === "committed") this.problem = null;
         write.answer(reply);
       }
     });
-    this.#writes.end(group);
+    this.#writes.end(group, postponed);
     const { requests } = this.#cache.rows!;
     if (requests.queued > 0) requests.ring();
     this.#writeTogether();

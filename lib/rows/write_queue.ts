@@ -14,6 +14,7 @@ const FURTHER_GROUP_MIN = 16;
 export interface QueuedWrite extends GroupWrite {
   /** Length of its value. */
   readonly bytes: number;
+  readonly sinceMs: number;
   /** What a client asked for; left out: the write is made under a token. */
   readonly work?: RowEdit;
   answer(reply: WriteReply): void;
@@ -66,9 +67,14 @@ export class WriteQueue {
     return group;
   }
 
-  /** Ends a group: all its writes are answered. */
-  end(group: readonly QueuedWrite[]): void {
+  /**
+   * Ends a group: all its writes are answered.
+   *
+   * @param postponed Those that are not: they go with the next group, before later ones of their keys and connections.
+   */
+  end(group: readonly QueuedWrite[], postponed: readonly QueuedWrite[] = []): void {
     this.#groups--;
+    if (postponed.length > 0) this.#waiting.unshift(...postponed);
     for (const { key, connection } of group) {
       this.#keys.delete(key);
       this.#connections.delete(connection);

@@ -46,6 +46,8 @@ export interface Write {
   readonly edit: Edit;
   /** The writer's tag of the token, for the database's list of sessions; "": none. */
   readonly owner: string;
+  /** When it arrived, on the clock of `performance.now()`; left out: now. */
+  readonly sinceMs?: number | undefined;
 }
 
 /** How a write ended. */
@@ -53,6 +55,8 @@ export type WriteResult =
   | { readonly kind: "committed"; readonly version: number }
   /** The condition was false; nothing was written. */
   | { readonly kind: "refused"; readonly row: Row | null }
+  /** The database is locked, and the time of this write is not over; nothing was written. To be written again. */
+  | { readonly kind: "postponed" }
   /** The proxy with this epoch has taken over; nothing was written. */
   | { readonly kind: "fenced"; readonly epoch: number }
   /** The database refused; nothing was written. */

@@ -40,6 +40,15 @@ const MEMORY_PATH = ":memory:";
 /** Of the file beside the database that the active origin has locked. */
 const LOCK_SUFFIX = "-origin";
 
+const POSTPONED: WriteResult = { kind: "postponed" };
+
+/** Another process has kept the lock on the file. */
+class LockedError extends Error {
+  constructor(ms: number) {
+    super(`another process has locked the file for ${ms} ms`);
+  }
+}
+
 /** A row of a result; all columns are null if the row does not exist. */
 interface SqliteRow {
   readonly flags: number | null;
@@ -250,13 +259,19 @@ export class SqliteBackend implements Backend {
   }
 
   async writeGroup(writes: readonly Write[], epoch: number): Promise<readonly WriteResult[]> {
+    const timeoutMs = this.#timeoutMs;
+    const beganMs = performance.now();
+    const deadlines = writes.map(({ sinceMs = beganMs }) => sinceMs + timeoutMs);
     try {
-      return await this.#whenFree(() => this.#writeInside(writes, epoch));
+      const write = (): readonly WriteResult[] => this.#writeInside(writes, epoch);
+      return await this.#whenFree(write, timeoutMs, Math.min(...deadlines));
     } catch (error) {
       // SQLite has written nothing: the beginning or the commit failed.
       if (this.#database.isTransaction) this.#database.exec("ROLLBACK");
       const failed: WriteResult = { kind: "failed", reason: `${this.#path}: ${reasonOf(error)}` };
-      return writes.map(() => failed);
+      // The other writes of the group are older or younger: each has its own time.
+      const nowMs = error instanceof LockedError ? performance.now() : Infinity;
+      return deadlines.map((deadlineMs) => deadlineMs <= nowMs ? failed : POSTPONED);
     }
   }
 
@@ -269,15 +284,18 @@ export class SqliteBackend implements Backend {
   }
 
   /** Calls `act`, again while another process has the lock on the file; reads go on meanwhile. */
-  async #whenFree<Result>(act: () => Result, timeoutMs = this.#timeoutMs): Promise<Result> {
+  async #whenFree<Result>(
+    act: () => Result,
+    timeoutMs = this.#timeoutMs,
+    deadlineMs = performance.now() + timeoutMs,
+  ): Promise<Result> {
     this.#checkFile();
-    const deadlineMs = performance.now() + timeoutMs;
     for (let pauseMs = BUSY_PAUSE_MS;; pauseMs = Math.min(2 * pauseMs, BUSY_PAUSE_MS_MAX)) {
       try {
         return act();
       } catch (error) {
         if (!isBusy(error)) throw error;
-        if (performance.now() >= deadlineMs) throw lockedFor(timeoutMs);
+        if (performance.now() >= deadlineMs) throw new LockedError(timeoutMs);
       }
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
@@ -376,7 +394,7 @@ function openFile(path: string, names: TableNames, timeoutMs: number): DatabaseS
     return database;
   } catch (error) {
     database?.close();
-    if (isBusy(error)) throw lockedFor(timeoutMs);
+    if (isBusy(error)) throw new LockedError(timeoutMs);
     const reason = reasonOf(error);
     throw UNWRITABLE.test(reason)
       ? new Error(`${reason}; the folder must exist, and folder and file must be writable`)
@@ -390,10 +408,6 @@ function hasTables(database: DatabaseSync, { table }: TableNames): boolean {
       "(?, 'leased_proxy', 'leased_caches', 'leased_nodes', 'leased_mark', 'leased_applied', 'leased_applied_at')",
   ).all(table);
   return row!["count"] === TABLES;
-}
-
-function lockedFor(ms: number): Error {
-  return new Error(`another process has locked the file for ${ms} ms`);
 }
 
 /** Returns a number that no other file at this path has; "": there is none. */

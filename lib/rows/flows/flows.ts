@@ -11,6 +11,8 @@ export type WriteReply =
   | { readonly kind: "refused"; readonly row: Row | null }
   /** Another connection holds the row's lock; nothing was written. */
   | { readonly kind: "locked" }
+  /** The database is locked, and the write's time is not over; nothing was written. To be executed again. */
+  | { readonly kind: "postponed" }
   | { readonly kind: "revoked" }
   | { readonly kind: "none" }
   | { readonly kind: "busy" }
@@ -27,6 +29,8 @@ export interface GroupWrite {
   readonly tokenId: number;
   /** The connection that writes, which may hold the row's lock; 0: none. */
   readonly connection: number;
+  /** When it arrived, on the clock of the database's time-outs; left out: now. */
+  readonly sinceMs?: number | undefined;
 }
 
 /** What a read of a row found. */
@@ -252,9 +256,10 @@ export class Flows<Cache> {
       return;
     }
     const { epoch } = this.states;
-    const writes = group.map(({ write: { key, edit }, tokenId }) => ({
+    const writes = group.map(({ write: { key, edit, sinceMs }, tokenId }) => ({
       key,
       edit,
+      sinceMs,
       tokenId,
       owner: this.states.ownerOf(key, tokenId),
     }));
@@ -347,7 +352,10 @@ export class Flows<Cache> {
     }
   }
 
-  #settle(each: Begun, result: WriteReply & { kind: "committed" | "refused" | "failed" }): void {
+  #settle(
+    each: Begun,
+    result: WriteReply & { kind: "committed" | "refused" | "failed" | "postponed" },
+  ): void {
     if (result.kind !== "committed") return this.#fail(each, result);
     const isForgotten = each.write.tokenId === 0;
     this.states.endPut(each.write.key, each.tokenId, { ...result, isForgotten });
@@ -374,6 +382,8 @@ export class Flows<Cache> {
         break;
       case "unknown":
         this.counts.writesUnknown++;
+        break;
+      case "postponed":
         break;
       default:
         this.counts.writesFailed++;

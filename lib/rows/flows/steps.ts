@@ -20,6 +20,8 @@ export interface RowWrite {
   /** The writer's tag of the token; "": none. */
   readonly owner: string;
   readonly edit: Edit;
+  /** When it arrived; left out: now. */
+  readonly sinceMs?: number | undefined;
 }
 
 /** A step of a flow, executed by a cache, the database or the clock. */

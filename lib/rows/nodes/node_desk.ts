@@ -212,6 +212,7 @@ export class NodeDesk {
     addWrite: (write: QueuedWrite) => void,
   ): Promise<string> {
     const connection = -(++this.#order);
+    const sinceMs = performance.now();
     const replies = await Promise.all(writes.map(({ request, data }) => {
       const { key } = request;
       const work = new RowEdit(
@@ -225,7 +226,7 @@ export class NodeDesk {
           resolve({ reply, outcome: work.outcome, number: work.number, row });
         };
         const { edit } = work;
-        addWrite({ key, edit, tokenId: 0, connection, bytes: data.length, answer });
+        addWrite({ key, edit, tokenId: 0, connection, bytes: data.length, sinceMs, answer });
       });
     }));
     return replyOf(wire.packReplies(replies));

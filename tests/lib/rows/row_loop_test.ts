@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { CacheClient } from "../../../lib/rows/caches/cache_client.ts";
-import type { Backend } from "../../../lib/rows/databases/backend.ts";
+import type { Backend, Write } from "../../../lib/rows/databases/backend.ts";
 import { CacheList } from "../../../lib/rows/flows/cache_list.ts";
 import { Flows } from "../../../lib/rows/flows/flows.ts";
 import { TokenStates } from "../../../lib/rows/flows/token_states.ts";
@@ -185,6 +185,35 @@ testDatabases(
     ];
     const outcomes = await Promise.all(slots.map((slot) => rows.outcome(slot)));
     assertEquals(outcomes, [Outcome.STORED, Outcome.TOO_LARGE, Outcome.STORED]);
+  },
+);
+
+testDatabases(
+  "postponed writes go again, in their order and with their times",
+  async (database) => {
+    const seen: (readonly Write[])[] = [];
+    await using rows = await Setting.open({
+      ...database,
+      open: async () => {
+        const backend = await database.open();
+        const write = backend.writeGroup.bind(backend);
+        backend.writeGroup = async (writes, epoch) => {
+          seen.push(writes);
+          if (seen.length > 1) return await write(writes, epoch);
+          return writes.map(() => ({ kind: "postponed" }));
+        };
+        return backend;
+      },
+    });
+    const begunMs = performance.now();
+    const slots = ["one", "two"].map((value) => rows.ask(RowKind.STORE, "k", value));
+    const done = await Promise.all(slots.map((slot) => rows.done(slot)));
+    assertEquals(done.map(({ version }) => version), [1, 2]);
+    assertEquals((await rows.done(rows.ask(RowKind.READ, "k"))).value, "two");
+    assert(seen[0]![0]!.sinceMs! >= begunMs);
+    assertEquals(seen[1]![0]!.sinceMs, seen[0]![0]!.sinceMs);
+    assertEquals(rows.flows.counts.writesCommitted, 2);
+    assertEquals(rows.flows.counts.writesFailed, 0);
   },
 );
 

@@ -11,6 +11,7 @@ function write(name: string): QueuedWrite {
     tokenId: 0,
     connection: Number(connection),
     bytes: 0,
+    sinceMs: 0,
     answer,
   };
 }
@@ -45,6 +46,15 @@ Deno.test("a write waits for earlier ones of its key and of its connection", () 
   assertEquals(queue.take(), []);
   queue.end(second);
   assertEquals(namesOf(queue.take()), ["3:a", "3:c", "1:d", "4:d"]);
+});
+
+Deno.test("postponed writes go before later ones of their keys and connections", () => {
+  const queue = new WriteQueue();
+  add(queue, ["1:a", "2:b", "3:c"]);
+  const group = queue.take();
+  add(queue, ["2:d", "4:a", "5:e"]);
+  queue.end(group, group.slice(0, 2));
+  assertEquals(namesOf(queue.take()), ["1:a", "2:b", "2:d", "4:a", "5:e"]);
 });
 
 Deno.test("no more than four groups are in progress, of 256 writes at most", () => {

@@ -363,6 +363,38 @@ Deno.test("SQLite: a file that cannot be opened says what is needed", async () =
   other.close();
 });
 
+Deno.test("SQLite: before a locked file the time of a write begins with its arrival", async () => {
+  await using database = await createDatabase("SQLite");
+  const path = `${database.folder}/rows.db`;
+  const hourMs = 3_600_000;
+  const backend = withSingleRows(new SqliteBackend(path, DEFAULT_TABLE, hourMs));
+  const { epoch } = await backend.takeOver();
+  const other = new DatabaseSync(path);
+  other.exec("BEGIN EXCLUSIVE");
+  const nowMs = performance.now();
+  const writeOf = (tokenId: number, sinceMs?: number): Write => ({
+    key: KEY,
+    tokenId,
+    edit: set("x"),
+    owner: "",
+    sinceMs,
+  });
+  const group = [writeOf(1, nowMs - hourMs), writeOf(2, nowMs), writeOf(3)];
+  const reason = `${path}: another process has locked the file for ${hourMs} ms`;
+  assertEquals(await backend.writeGroup(group, epoch), [
+    { kind: "failed", reason },
+    { kind: "postponed" },
+    { kind: "postponed" },
+  ]);
+  other.exec("COMMIT");
+  assertEquals(await backend.writeGroup(group.slice(1), epoch), [
+    { kind: "committed", version: 1 },
+    { kind: "committed", version: 2 },
+  ]);
+  other.close();
+  await backend.close();
+});
+
 Deno.test("SQLite: reads go on while another process has the file locked, and writes name it", async () => {
   await using database = await createDatabase("SQLite");
   const backend = withSingleRows(
