@@ -2,10 +2,11 @@ import { assert, assertEquals } from "@std/assert";
 import { play, TranscriptError } from "../support/sessions/play.ts";
 import { RowsSide } from "../support/sessions/rows_side.ts";
 import type { TranscriptCase } from "../support/sessions/transcript.ts";
+import { readDocument } from "../support/docs/markdown.ts";
 import { readTranscripts } from "../support/sessions/transcript_files.ts";
 
 // Every key is a row. The tables have each case that differs: the beginning of its name, and the line of its first
-// reply that differs, counted from its first line. docs/rows.md has the reasons.
+// reply that differs, counted from its first line. A reason is the first cell of its line in a table of docs/rows.md.
 
 type Expiry = "ignore" | "column";
 /** By file. */
@@ -13,15 +14,18 @@ type Places = Readonly<Record<string, readonly `${string} +${number}`[]>>;
 
 /** With each way to treat expiry times. */
 const ALWAYS: readonly (readonly [reason: string, places: Places])[] = [
-  ["flush_all empties the cache, not the table", {
+  ["`flush_all`", {
     "binary.txt": ["flush +0"],
     "cas_disabled.txt": ["flush_all works +2"],
     "flush.txt": ["flush_all hides +2", "flushed items +3", "add after +2", "flush_all 0 +2", "flush_all n +7", "flush_all 1 hides what +2", "flush_all 1 hides from +0", "flush_all ends +11", "a later +6", "get_flushed counts +2"],
     "locks.txt": ["a locked key outlives flush_all, +5"],
     "noreply.txt": ["flush_all and +2"],
   }],
-  ["a number is not padded", { "arithmetic.txt": ["decr pads +2", "incr wraps +2", "leading zeros, +2"], "meta.txt": ["ma counts +8"] }],
-  ["a value that is too large leaves the row, and is refused by its size first", {
+  ["`incr`, `decr`, `ma`", {
+    "arithmetic.txt": ["decr pads +2", "incr wraps +2", "leading zeros, +2"],
+    "meta.txt": ["ma counts +8", "ma N +1", "ma with +5"],
+  }],
+  ["a value that is too large", {
     "binary.txt": ["too large: +5", "appending to +1"],
     "counts.txt": ["cmd_set counts +1"],
     "errors.txt": ["too large +6", "the largest +2", "appending beyond +1"],
@@ -30,7 +34,7 @@ const ALWAYS: readonly (readonly [reason: string, places: Places])[] = [
     "noreply.txt": ["an item +2"],
     "small_items.txt": ["-I bounds +2"],
   }],
-  ["dumps, lists and sizes show cached rows only", {
+  ["`me`, `keys`, dumps, `stats sizes`", {
     "binary.txt": ["a packet +0"],
     "locks.txt": ["keys lists +2", "keys leaves +2"],
     "locks_binary.txt": ["keys +1", "keys that +0"],
@@ -38,32 +42,35 @@ const ALWAYS: readonly (readonly [reason: string, places: Places])[] = [
     "stats.txt": ["stats sizes +3"],
     "tuning.txt": ["lru_crawler metadump +5", "lru_crawler mgdump +3"],
   }],
-  ["a lease makes no row dirty: nothing cuts its time", {
+  ["`set` and others on a held lease", {
     "leases.txt": ["set over a dirty +7", "set on +6", "add on +4", "replace, append and prepend over a dirty +9", "incr and decr over +8", "cas with the right id of a dirty +5", "touch cannot +7", "lock of a +7"],
     "leases_binary.txt": ["Increment with +3"],
     "leases_off.txt": ["a plain +3"],
+    "leases_strict.txt": ["without a +0", "with one +1", "in the +0"],
     "meta_leases.txt": ["ms without +2", "ms ME +2", "ms MA with +2", "ma N +1"],
   }],
-  ["mg N gives a lease, no placeholder; rows are neither stale nor emptied; E chooses no version", {
+  ["`mg N` on an absent row", {
     "leases.txt": ["get, gets, gat and gats find a stub, +1", "add over +1", "replace, append and prepend over a stub +1", "incr and decr of +1", "cas with another +9", "touch where +4", "delete of a stub +1", "lock of nothing, +5"],
-    "locks.txt": ["meta commands +4"],
-    "meta.txt": ["N makes an empty +2", "before its +0", "N makes an item +1", "md I marks +2", "md I T +1", "ma E: +1", "md I again: +1", "ms I with +4", "ms I keeps +3", "md with +3", "md x empties +1", "md x with +1", "md x I +1", "a stub +1", "E chooses +0", "E with +1"],
-    "meta_leases.txt": ["md I +1", "md C +4", "leases take +2", "getss, mg +3"],
+    "meta.txt": ["N makes an empty +2", "before its +0", "N makes an item +1", "a stub +1"],
+    "meta_leases.txt": ["getss, mg +3"],
   }],
-  ["--strict is for items", { "leases_strict.txt": ["without a +0", "with one +1", "in the +0"] }],
-  ["lock and get does not change a row's time", { "locks_binary.txt": ["lock and get renews +3"] }],
-  ["RaU needs the lock first", { "locks_binary.txt": ["replace and unlock +0"] }],
-  ["the seconds since the last read begin with the read of the database", { "meta.txt": ["l counts +2"] }],
-  ["ms s with append tells the length that was sent", { "meta.txt": ["ms s tells +1"] }],
-  ["ma t tells no time", { "meta.txt": ["ma N +1", "ma with +5"] }],
-  ["the database does not know that a key came in base64", { "meta.txt": ["keys in base64 are +2"] }],
-  ["values in front of a key that is too long have been sent", { "read.txt": ["an over-long key refuses +2"] }],
+  ["`md I`, `md x`, `ms I`", {
+    "locks.txt": ["meta commands +4"],
+    "meta.txt": ["md I marks +2", "md I T +1", "ma E: +1", "md I again: +1", "ms I with +4", "ms I keeps +3", "md with +3", "md x empties +1", "md x with +1", "md x I +1"],
+    "meta_leases.txt": ["md I +1", "md C +4"],
+  }],
+  ["`E` of `ms` and `ma`", { "meta.txt": ["E chooses +0", "E with +1"], "meta_leases.txt": ["leases take +2"] }],
+  ["lock-and-get", { "locks_binary.txt": ["lock and get renews +3", "replace and unlock +0"] }],
+  ["`mg l`", { "meta.txt": ["l counts +2"] }],
+  ["`ms s` that appends", { "meta.txt": ["ms s tells +1"] }],
+  ["`mg k` with a key in base64", { "meta.txt": ["keys in base64 are +2"] }],
+  ["`get <key>+` with a key over 250", { "read.txt": ["an over-long key refuses +2"] }],
 ];
 
 const REASONS: Readonly<Record<Expiry, typeof ALWAYS>> = {
   ignore: [
     ...ALWAYS,
-    ["expiry times have no effect", {
+    ["`ignore`", {
       "binary.txt": ["expiry +3", "an expiry +5"],
       "counts.txt": ["reclaimed counts the +3", "reclaimed counts what +1"],
       "debug.txt": ["debugtime moves +4"],
@@ -82,24 +89,39 @@ const REASONS: Readonly<Record<Expiry, typeof ALWAYS>> = {
   ],
   column: [
     ...ALWAYS,
-    ["a touch is a write: the row gets a version, and a lock stops it", {
+    ["`touch`, `gat`, `mg T`", {
       "binary.txt": ["touch and +2", "expiry +1", "statistics +7", "what is +2"],
       "cas.txt": ["touch and +4"],
       "leases.txt": ["get, gets, gat and gats find a value +4", "get and +5"],
       "leases_binary.txt": ["Set and +2"],
       "locks.txt": ["touch and +3"],
       "locks_yrmcds.txt": ["touch is +1", "a binary +3"],
+      "meta.txt": ["t tells +2"],
       "read.txt": ["gats answers +2"],
     }],
-    ["debugtime does not move the clock of rows", { "debug.txt": ["debugtime moves +12"] }],
-    ["mg T has its effect before t tells the time", { "meta.txt": ["t tells +2"] }],
-    ["a lease makes no row dirty: nothing cuts its time", { "leases.txt": ["a key stays +8"] }],
-    ["--strict is for items", { "leases_strict.txt": ["a set +9"] }],
+    ["`debugtime`", { "debug.txt": ["debugtime moves +12"] }],
+    ["`set` and others on a held lease", { "leases.txt": ["a key stays +8"], "leases_strict.txt": ["a set +9"] }],
   ],
 };
 
 /** Files of update tokens, which are other commands where there is a database: see tests/lib/rows/serve_test.ts. */
 const OTHER_FILES = /^tokens/;
+
+/** Of docs/rows.md: they differ, and no transcript shows it. */
+const TESTED_ELSEWHERE = ["binary TokenGet, TokenRelease"];
+
+Deno.test("docs/rows.md has each difference, and no other", () => {
+  const { text } = readDocument("docs/rows.md");
+  const reasons = new Set(Object.values(REASONS).flat().map(([reason]) => reason));
+  const rows = /These differ from[^|]*((?:\|.*\n)+)/.exec(text)![1]!.trim().split("\n").slice(2);
+  const documented = rows.map((row) => row.split(" | ")[0]!.slice(1).trim());
+  for (const reason of TESTED_ELSEWHERE) reasons.add(reason);
+  // In other places of the page.
+  for (const [reason, line] of [["`flush_all`", "| `flush_all` "], ["`ignore`", "- `ignore`: "]]) {
+    assert(reasons.delete(reason!) && text.includes(`\n${line}`));
+  }
+  assertEquals(new Set(documented), reasons);
+});
 
 /**
  * Plays a case.
