@@ -8,7 +8,7 @@ import { REQUEST_MAGIC } from "./binary_header.ts";
 import type { CommandName } from "./counts/op_counts.ts";
 import type { CloseReason, RowParking, RowSession } from "../store/cache.ts";
 import type { WireProtocol } from "./settings.ts";
-import type { RequestThread, ThreadContext } from "./thread_context.ts";
+import type { HoldingThread, RequestThread, ThreadContext } from "./thread_context.ts";
 
 const { NO_OWNER } = connectionsModule;
 const { STAT, THREAD_STAT } = statsModule;
@@ -63,7 +63,7 @@ export interface Parser {
 /** Work of a connection that can outlast a call of `feed`. */
 export interface Task {
   /**
-   * Goes on with it. When it is done it sets `conversation.task` to null or to its successor; when
+   * Continues it. When it is done it sets `conversation.task` to null or to its successor; when
    * it can go no further for now, it calls `conversation.pause`.
    *
    * @returns The first byte not consumed.
@@ -106,12 +106,12 @@ export interface Protocols {
 
 /** One connection: bytes in, replies out. It owns no buffer. */
 export class Conversation {
-  readonly thread: RequestThread;
+  readonly thread: HoldingThread;
   readonly protocols: Protocols;
   /** The connection's number; for locks. */
   readonly owner: ConnectionId;
   readonly udp: boolean;
-  /** What the peer may do. */
+  /** The peer's rights. */
   access: Access;
   /** Whether an exchange of SASL has begun. */
   saslStarted = false;
@@ -303,6 +303,15 @@ export class Conversation {
     }
   }
 }
+
+/**
+ * A conversation, as handlers see it: with the request it executes, not with bytes, and with the mutex as their caller
+ * took it.
+ */
+export type RequestConversation = Omit<Conversation, "thread" | "protocols" | "feed" | "end"> & {
+  readonly thread: RequestThread;
+  readonly protocols: Omit<Protocols, "thread">;
+};
 
 /** The store's clock, but never 0, which stands for no wait. */
 function authClockSec({ memory }: RequestThread): number {

@@ -1,5 +1,5 @@
 import type { RowSession } from "../store/cache.ts";
-import { type Conversation, ConversationState, type Task } from "./conversation.ts";
+import { ConversationState, type RequestConversation, type Task } from "./conversation.ts";
 import type { RequestThread } from "./thread_context.ts";
 
 /**
@@ -17,7 +17,7 @@ export class RowWait implements Task {
     this.#successor = successor;
   }
 
-  run(conversation: Conversation, start: number, _end: number): number {
+  run(conversation: RequestConversation, start: number, _end: number): number {
     if (conversation.thread.cache.parking!.isAnswered(this.#slot)) {
       conversation.task = this.#successor;
     } else {
@@ -32,7 +32,7 @@ export class RowWait implements Task {
 }
 
 /** Executes requests ahead of their turn: see `RowParking`. @param run Executes one; returns false to end. */
-export function lookAhead(conversation: Conversation, run: () => boolean): void {
+export function lookAhead(conversation: RequestConversation, run: () => boolean): void {
   const { cache, reply } = conversation.thread;
   const parking = cache.parking!;
   const session: RowSession = parking.session!;
@@ -51,7 +51,7 @@ export function lookAhead(conversation: Conversation, run: () => boolean): void 
 }
 
 /** Asks the database for the rows of the prefetched keys from `first` on, unless the cache has them. */
-export function readRowsAhead({ thread, owner }: Conversation, first: number): void {
+export function readRowsAhead({ thread, owner }: RequestConversation, first: number): void {
   const { cache: { prefetch, parking }, input } = thread;
   for (let index = first; index < prefetch.count; index++) {
     const keyOffset = prefetch.keyOffset(index);

@@ -3,7 +3,7 @@ import * as cacheModule from "../store/cache.ts";
 import * as limitsModule from "../store/limits.ts";
 import { isExtending } from "../store/operation.ts";
 import { Outcome } from "../store/outcome.ts";
-import type { Conversation } from "./conversation.ts";
+import type { RequestConversation } from "./conversation.ts";
 import { REFUSAL } from "./reply/replies.ts";
 import { Flow } from "./request.ts";
 import { FillTask, type StoreReply, SwallowTask } from "./tasks.ts";
@@ -34,7 +34,7 @@ export type Block = typeof Block[keyof typeof Block];
  * Reads the data block's length into the operation. Refuses the request if it is no length; then the end of the block
  * is unknown, and the block is parsed as commands.
  */
-export function readValueLength(conversation: Conversation, word: number): boolean {
+export function readValueLength(conversation: RequestConversation, word: number): boolean {
   const { request, numbers, input, operation, reply } = conversation.thread;
   if (
     !numbers.int32(input, request.wordStart[word]!, request.wordEnd[word]!) ||
@@ -52,7 +52,7 @@ export function readValueLength(conversation: Conversation, word: number): boole
  * Stores the data block behind `request.lineEnd` as `operation` says. Without an outcome of the store, returns a
  * Block. After an outcome, the caller answers it and returns `afterBlock`.
  */
-export function storeBlock(conversation: Conversation): Outcome | Block {
+export function storeBlock(conversation: RequestConversation): Outcome | Block {
   const { request, input, operation, cache, tunables, prefixes, work } = conversation.thread;
   const valueOffset = request.lineEnd;
   const { trailerLength } = request;
@@ -83,7 +83,7 @@ export function storeBlock(conversation: Conversation): Outcome | Block {
 }
 
 /** Reserves memory for a long value that has arrived in part; without memory, skips the block. */
-function reserveBlock(conversation: Conversation): Outcome | Block {
+function reserveBlock(conversation: RequestConversation): Outcome | Block {
   const { operation, cache } = conversation.thread;
   if (cache.parking !== null && cache.parking.leavesAhead()) return Outcome.PARKED;
   const outcome = cache.reserved.reserve(operation);
@@ -93,7 +93,7 @@ function reserveBlock(conversation: Conversation): Outcome | Block {
 }
 
 /** After `Block.ARRIVING`: fills the value as it arrives, stores it, and answers with `reply`. */
-export function fillBlock(conversation: Conversation, reply: StoreReply): Flow {
+export function fillBlock(conversation: RequestConversation, reply: StoreReply): Flow {
   const { request, operation, cache } = conversation.thread;
   const hasTrailer = request.trailerLength > 0;
   conversation.task = new FillTask(cache, operation.copy(), hasTrailer, reply);
@@ -102,12 +102,12 @@ export function fillBlock(conversation: Conversation, reply: StoreReply): Flow {
 }
 
 /** After an outcome: a refused block may still have to be skipped as it arrives. */
-export function afterBlock(conversation: Conversation): Flow {
+export function afterBlock(conversation: RequestConversation): Flow {
   return conversation.task === null ? Flow.DONE : Flow.UNDER_WAY;
 }
 
 /** Skips the data block of `operation.valueLength` bytes and its end marker. */
-export function swallowBlock(conversation: Conversation): Flow {
+export function swallowBlock(conversation: RequestConversation): Flow {
   const { request, operation } = conversation.thread;
   const length = operation.valueLength + request.trailerLength;
   if (request.lineEnd + length <= request.inputEnd) {

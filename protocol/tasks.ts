@@ -1,6 +1,6 @@
 import { ByteRegion, CR, CRLF_LENGTH, LF } from "../store/base/bytes.ts";
 import type { Operation } from "../store/operation.ts";
-import type { Cache, ItemRef } from "../store/cache.ts";
+import type { HeldCache, ItemRef } from "../store/cache.ts";
 import { Activity } from "../store/connections.ts";
 import * as cacheModule from "../store/cache.ts";
 import * as limitsModule from "../store/limits.ts";
@@ -88,7 +88,7 @@ export class FillTask implements Task {
   #uncounted = 0;
 
   /** @param operation As `reserve` left it; the task's own. */
-  constructor(cache: Cache, operation: Operation, crlf: boolean, reply: StoreReply) {
+  constructor(cache: HeldCache, operation: Operation, crlf: boolean, reply: StoreReply) {
     this.#operation = operation;
     this.#reply = reply;
     this.#value = operation.reserved;
@@ -123,13 +123,13 @@ export class FillTask implements Task {
    * @param least Reserves memory if fewer bytes are available.
    * @returns False when there is no memory, or the value was dropped: `run` tells the client when the next bytes come.
    */
-  beginReceiving(cache: Cache, least: number): boolean {
+  beginReceiving(cache: HeldCache, least: number): boolean {
     if (this.room < Math.min(this.missing, least)) this.#makeRoom(cache);
     return this.room > 0 && cache.reserved.beginReceiving(this.#value);
   }
 
   /** @param length Bytes just received directly into the item. */
-  endReceiving(cache: Cache, length: number): void {
+  endReceiving(cache: HeldCache, length: number): void {
     cache.reserved.endReceiving(this.#value);
     this.#filled += length;
     this.#uncounted += length;
@@ -141,7 +141,7 @@ export class FillTask implements Task {
    * @param arrived Bytes that are in the input already.
    * @returns False without memory, or when the value was dropped.
    */
-  #makeRoom(cache: Cache, arrived = 0): boolean {
+  #makeRoom(cache: HeldCache, arrived = 0): boolean {
     const ahead = Math.max(
       arrived,
       RESERVED_AHEAD_LEAST_BYTES,

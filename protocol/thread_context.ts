@@ -1,5 +1,5 @@
 import { ByteRegion } from "../store/base/bytes.ts";
-import type { Cache, TokenView } from "../store/cache.ts";
+import type { Cache, HeldCache, TokenView } from "../store/cache.ts";
 import { openCache } from "../store/row_cache.ts";
 import { Operation } from "../store/operation.ts";
 import { type ConnectionId, ConnectionTable, NO_OWNER } from "../store/connections.ts";
@@ -180,15 +180,23 @@ export class ThreadContext extends StoreHold {
   }
 }
 
-/** What parsers, tasks and handlers use of their thread: they may take the mutex and yield it, but not end a batch. */
-export type RequestThread = Omit<
+/** The thread of parsers, tasks and reads: they may take the mutex and yield it, but not end a batch. */
+export type HoldingThread = Omit<
   ThreadContext,
   "beginBatch" | "endBatch" | "mayReadOptimistically" | "takeReady"
 >;
 
-/** What statistics use of their thread: not its hold of the mutex. */
+/** The thread of handlers: their caller has taken the mutex. */
+export type RequestThread =
+  & Omit<
+    HoldingThread,
+    "cache" | "hold" | "isHolding" | "releaseForReads" | "withoutMutex" | "yieldMutex"
+  >
+  & { readonly cache: HeldCache };
+
+/** The thread of statistics. */
 export type StatThread = Pick<
-  ThreadContext,
+  RequestThread,
   | "cache"
   | "connections"
   | "hooks"

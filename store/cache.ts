@@ -46,7 +46,7 @@ const { NO_ITEM, WORD } = itemModule;
 const { NO_LEASE } = leasesModule;
 const { CONTROL, SEGMENT_SHIFT } = memoryModule;
 const { CLASS_STAT, STAT } = statsModule;
-const { CHANGED_MEANWHILE } = storeModule;
+const { START_OVER } = storeModule;
 const { LOCKED_ITEM } = rowSessionModule;
 
 // The names of inner rooms that callers need.
@@ -116,7 +116,7 @@ export class Cache {
   readonly prefetch: Prefetch;
   /** Reads that need no mutex. */
   readonly optimistic: OptimisticRead;
-  /** Rows, for the thread that speaks to the database; null: there is none. See RowCache. */
+  /** Rows, for the thread that speaks to the database; null: no rows. See RowCache. */
   readonly rows: RowOperations | null = null;
   /** Rows, for the threads that serve connections; null as `rows`. */
   readonly parking: RowParking | null = null;
@@ -324,7 +324,7 @@ export class Cache {
 
   /**
    * Keeps a value's bytes while they are sent piece by piece, although the item may be replaced or
-   * deleted meanwhile. False for short values, which cannot be pinned: they are copied whole.
+   * deleted. False for short values, which cannot be pinned: they are copied whole.
    */
   pin(item: ItemRef): boolean {
     return this.values.pin(item);
@@ -398,7 +398,7 @@ export class Cache {
     if (old !== NO_ITEM) {
       if (isExtending(operation)) {
         const outcome = this.storeOperations.extend(operation, old, NO_ITEM);
-        return outcome === CHANGED_MEANWHILE ? this.#store(operation) : outcome;
+        return outcome === START_OVER ? this.#store(operation) : outcome;
       }
       if (this.storeOperations.overwrite(operation, old)) {
         this.#guard.settle(operation);
@@ -514,7 +514,7 @@ export class Cache {
     return this.lockOperations.lockAndGet(operation, touch);
   }
 
-  /** @returns OK, NOT_FOUND, or NOT_LOCKED (nobody, or another connection, holds it). */
+  /** @returns OK, NOT_FOUND, or NOT_LOCKED (no connection, or another one, holds it). */
   unlock(operation: Operation): Outcome {
     return this.lockOperations.unlock(operation);
   }
@@ -547,7 +547,7 @@ export class Cache {
 
   /**
    * `slabs reassign`: begins to take a page from a class (-1: any, 0: the pool of free pages) and to give it to another
-   * (0: to the pool). While its result is MOVING, `continueMove` goes on with it.
+   * (0: to the pool). While its result is MOVING, `continueMove` continues it.
    */
   movePage(source: number, target: number): PageMove {
     return this.#mover.move(source, target);
@@ -575,3 +575,9 @@ export class Cache {
     return this.#mover.slice() || this.#expiry.sweepSlice() || leasesAreDue || waitersAreDue;
   }
 }
+
+/** The cache, as the requests of a batch see it: they leave the mutex to the batch. */
+export type HeldCache = Omit<
+  Cache,
+  "applyFullHits" | "applyHits" | "enter" | "leave" | "mutex" | "yieldMutex"
+>;

@@ -127,8 +127,8 @@ const HOLDERS: readonly (readonly [pattern: RegExp, files: string])[] = [
   ],
   [/\byieldMutex\(\)/, "binary/parser store_hold tasks text/parser text/read work_task"],
   [/\bmayReadOptimistically\b/, "store_hold thread_context"],
-  [/\bwithoutMutex\b/, "store_hold text/admin"],
-  [/\breleaseForReads\b/, "store_hold binary/parser meta/get text/parser"],
+  [/\bwithoutMutex[(<]/, "store_hold text/admin"],
+  [/\breleaseForReads\(/, "store_hold binary/parser meta/get text/parser"],
 ];
 
 for (const [pattern, files] of HOLDERS) {

@@ -1,4 +1,4 @@
-/** What a peer may do. Every level includes the ones before it. */
+/** The rights of a peer. Every level includes the ones before it. */
 export const Access = {
   /** Nothing: it has not authenticated. */
   NONE: 0,

@@ -1,6 +1,6 @@
 import { putHeader } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import { versionText } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import { Status } from "../reply/binary_status.ts";
@@ -8,13 +8,13 @@ import { flush as flushStore } from "../text/admin.ts";
 import { done, refuse } from "./answer.ts";
 
 /** Quit is answered, QuitQ not; then the connection is closed. */
-export function quit(conversation: Conversation, binary: BinaryRequest): Flow {
+export function quit(conversation: RequestConversation, binary: BinaryRequest): Flow {
   done(conversation, binary);
   return Flow.CLOSE;
 }
 
 /** Flush, with or without a delay. */
-export function flush(conversation: Conversation, binary: BinaryRequest): Flow {
+export function flush(conversation: RequestConversation, binary: BinaryRequest): Flow {
   const { input } = conversation.thread;
   const delay = binary.extrasLength > 0 ? input.view.getUint32(binary.extrasOffset) : 0;
   return flushStore(conversation, delay)
@@ -23,7 +23,7 @@ export function flush(conversation: Conversation, binary: BinaryRequest): Flow {
 }
 
 /** Version. */
-export function version(conversation: Conversation, binary: BinaryRequest): Flow {
+export function version(conversation: RequestConversation, binary: BinaryRequest): Flow {
   const { reply, settings } = conversation.thread;
   const text = versionText(settings.version);
   putHeader(reply, binary, Status.OK, 0, 0, text.length, 0, 0);

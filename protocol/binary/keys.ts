@@ -2,7 +2,7 @@ import { ByteRegion } from "../../store/base/bytes.ts";
 import type { ItemRef } from "../../store/cache.ts";
 import { putDone, putHeader } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";
 import { Status } from "../reply/binary_status.ts";
 import type { RequestThread } from "../thread_context.ts";
@@ -31,7 +31,7 @@ class BinaryKeys implements KeyWriter {
 }
 
 /** Keys: all that begin with the request's key. */
-export function keys(conversation: Conversation, binary: BinaryRequest): Flow {
+export function keys(conversation: RequestConversation, binary: BinaryRequest): Flow {
   const { thread } = conversation;
   const { input, operation, settings } = thread;
   if (!settings.dumpEnabled) return refuse(conversation, binary, Status.REFUSED);

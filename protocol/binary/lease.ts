@@ -1,7 +1,7 @@
 import { Outcome } from "../../store/outcome.ts";
 import { OUTCOME_STATUS, putError, putHeader } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
 import { Status } from "../reply/binary_status.ts";
 import { putItem } from "./read.ts";
@@ -15,7 +15,11 @@ const LEASE_EXTRAS_LENGTH = 8;
 const SECONDS_MAX = 0x7fffffff;
 
 /** GetSS and GetSSK: the value, or the right to fill it. */
-export function getss(conversation: Conversation, binary: BinaryRequest, withKey: boolean): Flow {
+export function getss(
+  conversation: RequestConversation,
+  binary: BinaryRequest,
+  withKey: boolean,
+): Flow {
   const { thread } = conversation;
   const { cache, operation, reply } = thread;
   if (!readDeadline(conversation, binary)) return Flow.DONE;
@@ -36,7 +40,7 @@ export function getss(conversation: Conversation, binary: BinaryRequest, withKey
  * DeleteSS: removes what there is, and gives the asker the right to fill it. The quiet form tells
  * only what went wrong.
  */
-export function deletess(conversation: Conversation, binary: BinaryRequest): Flow {
+export function deletess(conversation: RequestConversation, binary: BinaryRequest): Flow {
   const { thread } = conversation;
   const { cache, operation, reply } = thread;
   if (!readDeadline(conversation, binary)) return Flow.DONE;
@@ -54,7 +58,7 @@ export function deletess(conversation: Conversation, binary: BinaryRequest): Flo
 }
 
 /** Reads the lease time in the extras. Answers and returns false when it is invalid or leases are off. */
-function readDeadline(conversation: Conversation, binary: BinaryRequest): boolean {
+function readDeadline(conversation: RequestConversation, binary: BinaryRequest): boolean {
   const { thread } = conversation;
   const { input, operation, reply, settings } = thread;
   if (settings.leaseMask === 0) {
@@ -68,7 +72,11 @@ function readDeadline(conversation: Conversation, binary: BinaryRequest): boolea
   return false;
 }
 
-function putLease(conversation: Conversation, binary: BinaryRequest, withKey: boolean): void {
+function putLease(
+  conversation: RequestConversation,
+  binary: BinaryRequest,
+  withKey: boolean,
+): void {
   const { operation, reply, input, settings } = conversation.thread;
   const keyLength = withKey ? operation.keyLength : 0;
   const remainSec = operation.remainSec < 0 ? settings.leaseTimeSec : operation.remainSec;

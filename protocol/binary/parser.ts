@@ -13,7 +13,7 @@ import { Flow, type Request } from "../request.ts";
 import { Status } from "../reply/binary_status.ts";
 import { SwallowTask } from "../tasks.ts";
 import { lookAhead, readRowsAhead } from "../row_wait.ts";
-import type { RequestThread } from "../thread_context.ts";
+import type { HoldingThread } from "../thread_context.ts";
 import * as workBudgetModule from "../work_budget.ts";
 
 const { HEADER_LENGTH, REQUEST_MAGIC } = binaryHeaderModule;
@@ -34,7 +34,7 @@ export class BinaryParser implements Parser {
     name,
     index: opcode,
   }));
-  readonly #thread: RequestThread;
+  readonly #thread: HoldingThread;
   readonly #request: Request;
   readonly #binary: BinaryRequest;
   readonly #access: Access;
@@ -43,7 +43,7 @@ export class BinaryParser implements Parser {
   readonly #kinds = new Uint8Array(256);
 
   /** @param access What the peers may do. */
-  constructor(thread: RequestThread, access: Access = Access.ADMIN) {
+  constructor(thread: HoldingThread, access: Access = Access.ADMIN) {
     this.#thread = thread;
     this.#access = access;
     this.#request = thread.request;

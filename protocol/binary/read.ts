@@ -11,7 +11,7 @@ import { deadlineSec } from "../../store/clock.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { OUTCOME_STATUS, putError, putHeader } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
-import type { Conversation } from "../conversation.ts";
+import type { Conversation, RequestConversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
 import { Status } from "../reply/binary_status.ts";
 import { SendTask } from "../tasks.ts";
@@ -78,7 +78,7 @@ export function get(conversation: Conversation, binary: BinaryRequest, withKey: 
 
 /** GaT, GaTK and their quiet forms. */
 export function getAndTouch(
-  conversation: Conversation,
+  conversation: RequestConversation,
   binary: BinaryRequest,
   withKey: boolean,
 ): Flow {
@@ -93,7 +93,7 @@ export function getAndTouch(
 
 /** Answers with an item, or with "not found". */
 function putFound(
-  conversation: Conversation,
+  conversation: RequestConversation,
   binary: BinaryRequest,
   item: ItemRef,
   withKey: boolean,
@@ -115,7 +115,7 @@ function putFound(
 }
 
 /** Touch: answered like a Get without the value, and a get for `stats detail` (memcached). */
-export function touch(conversation: Conversation, binary: BinaryRequest): Flow {
+export function touch(conversation: RequestConversation, binary: BinaryRequest): Flow {
   const { thread } = conversation;
   const { cache, input, operation, reply } = thread;
   operation.deadlineSec = readDeadline(conversation, binary);
@@ -132,7 +132,7 @@ export function touch(conversation: Conversation, binary: BinaryRequest): Flow {
 
 /** LaG, LaGK and their quiet forms, which are silent about nothing. */
 export function lockAndGet(
-  conversation: Conversation,
+  conversation: RequestConversation,
   binary: BinaryRequest,
   withKey: boolean,
 ): Flow {
@@ -146,7 +146,7 @@ export function lockAndGet(
   const outcome = cache.lockAndGet(operation, touches);
   if (outcome === Outcome.PARKED) return Flow.PARKED;
   if (outcome === Outcome.OK) return putItem(conversation, binary, operation.item, withKey);
-  // Who asks for a lock knows its replies, whatever `-o lock_reply` says.
+  // A client that asks for a lock knows its replies, whatever `-o lock_reply` says.
   putError(reply, binary, outcome === Outcome.LOCKED ? Status.LOCKED : OUTCOME_STATUS[outcome]);
   return Flow.DONE;
 }
@@ -155,18 +155,18 @@ export function lockAndGet(
 const KEEP_EXPTIME = 0xffffffff;
 
 /** The expiry time in the extras: always above 0. */
-function readExptime(conversation: Conversation, binary: BinaryRequest): number {
+function readExptime(conversation: RequestConversation, binary: BinaryRequest): number {
   const { input } = conversation.thread;
   return input.view.getUint32(binary.extrasOffset);
 }
 
-function readDeadline(conversation: Conversation, binary: BinaryRequest): number {
+function readDeadline(conversation: RequestConversation, binary: BinaryRequest): number {
   return deadlineSec(conversation.thread.memory, readExptime(conversation, binary));
 }
 
 /** Answers with an item. */
 export function putItem(
-  conversation: Conversation,
+  conversation: RequestConversation,
   binary: BinaryRequest,
   item: ItemRef,
   withKey: boolean,

@@ -3,7 +3,7 @@ import { Access } from "../auth/access.ts";
 import { CREDENTIAL_BYTES_MAX, type Credentials } from "../auth/password_checks.ts";
 import { authenticate, type AuthReply, refuseAuthentication } from "../waits/auth_wait.ts";
 import { Status } from "../reply/binary_status.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import { SASL } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import { swallowBlock } from "../store_block.ts";
@@ -22,7 +22,7 @@ const PLAIN_MESSAGE_BYTES_MAX = 3 * CREDENTIAL_BYTES_MAX;
 const MECHANISM_LENGTH_MAX = 32;
 
 /** SaslMechanisms: the mechanisms, with a blank between. */
-export function mechanisms(conversation: Conversation, binary: BinaryRequest): Flow {
+export function mechanisms(conversation: RequestConversation, binary: BinaryRequest): Flow {
   const { reply, settings } = conversation.thread;
   if (!settings.sasl) return refuse(conversation, binary, Status.UNKNOWN_COMMAND);
   putHeader(reply, binary, Status.OK, 0, 0, SASL.MECHANISMS.length, 0, 0);
@@ -31,16 +31,20 @@ export function mechanisms(conversation: Conversation, binary: BinaryRequest): F
 }
 
 /** SaslAuth: begins an exchange, which ends at once when the client's message is there. */
-export function start(conversation: Conversation, binary: BinaryRequest): Flow {
+export function start(conversation: RequestConversation, binary: BinaryRequest): Flow {
   return exchange(conversation, binary, true);
 }
 
 /** SaslStep: continues an exchange. */
-export function step(conversation: Conversation, binary: BinaryRequest): Flow {
+export function step(conversation: RequestConversation, binary: BinaryRequest): Flow {
   return exchange(conversation, binary, false);
 }
 
-function exchange(conversation: Conversation, binary: BinaryRequest, isFirst: boolean): Flow {
+function exchange(
+  conversation: RequestConversation,
+  binary: BinaryRequest,
+  isFirst: boolean,
+): Flow {
   const { thread } = conversation;
   const { request, operation, input, settings } = thread;
   const { keyOffset, keyLength, valueLength } = operation;

@@ -1,7 +1,7 @@
 import { latin1Text } from "../../store/base/bytes.ts";
 import type { BinaryRequest } from "./request.ts";
 import { Access } from "../auth/access.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";
 import type { StatEntry } from "../stats/entry.ts";
 import { generalStats, resetStats } from "../stats/general.ts";
@@ -18,7 +18,7 @@ const DETAIL = "detail";
 const LINE_UNITS = 4;
 
 /** Stat: a packet for every line, then one with neither key nor value. */
-export function stat(conversation: Conversation, binary: BinaryRequest): Flow {
+export function stat(conversation: RequestConversation, binary: BinaryRequest): Flow {
   const { thread } = conversation;
   const { input, operation } = thread;
   const { keyOffset, keyLength } = operation;
@@ -29,12 +29,15 @@ export function stat(conversation: Conversation, binary: BinaryRequest): Flow {
 }
 
 /** The access that Stat needs with its key. */
-export function statAccess({ thread: { input, operation } }: Conversation): Access {
+export function statAccess({ thread: { input, operation } }: RequestConversation): Access {
   const word = latin1Text(input.bytes, operation.keyOffset, operation.keyLength);
   return word.startsWith(RESET) || word.startsWith(DETAIL) ? Access.ADMIN : Access.READ;
 }
 
-function entriesOf(conversation: Conversation, word: string): Iterable<StatEntry | null> | null {
+function entriesOf(
+  conversation: RequestConversation,
+  word: string,
+): Iterable<StatEntry | null> | null {
   const { thread } = conversation;
   if (word.startsWith(RESET)) {
     resetStats(thread);
@@ -42,7 +45,7 @@ function entriesOf(conversation: Conversation, word: string): Iterable<StatEntry
   }
   if (word.startsWith(DETAIL)) return detail(thread, word.slice(DETAIL.length));
   for (const [name, loose, entries] of STAT_KINDS) {
-    if (loose ? word.startsWith(name) : word === name) return entries(conversation.protocols);
+    if (loose ? word.startsWith(name) : word === name) return entries(conversation);
   }
   return null;
 }

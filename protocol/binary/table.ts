@@ -2,7 +2,7 @@ import { getToken, releaseToken } from "./token.ts";
 import { StoreMode } from "../../store/operation.ts";
 import { Access, type AccessRule } from "../auth/access.ts";
 import { type BinaryCommandName, OPCODES } from "../binary_opcodes.ts";
-import type { Conversation } from "../conversation.ts";
+import type { Conversation, RequestConversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";
 import type { BinaryRequest } from "./request.ts";
 import * as admin from "./admin.ts";
@@ -19,7 +19,7 @@ import { arithmetic, extend, remove, replaceAndUnlock, store } from "./write.ts"
 export const Part = { NONE: 0, SOME: 1, ANY: 2 } as const;
 export type Part = typeof Part[keyof typeof Part];
 
-/** Executes a request. */
+/** Executes a request. All but reads take a RequestConversation. */
 type BinaryHandler = (conversation: Conversation, binary: BinaryRequest) => Flow;
 
 /** A command of the binary protocol. */
@@ -33,8 +33,8 @@ export interface BinaryCommand {
   readonly extras: readonly number[];
   readonly key: Part;
   readonly value: Part;
-  /** What a peer must be allowed to do; Access.NONE: also one that has not authenticated may. */
-  readonly access: AccessRule<Conversation>;
+  /** The access that a peer needs; Access.NONE: also one that has not authenticated may. */
+  readonly access: AccessRule<RequestConversation>;
   readonly handler: BinaryHandler;
   /** Only looks a key up: several in a row are prefetched and executed as a group. */
   readonly grouped: boolean;
@@ -49,7 +49,7 @@ type Row = readonly [
   extras: readonly number[],
   key: Part,
   value: Part,
-  access: AccessRule<Conversation>,
+  access: AccessRule<RequestConversation>,
   handler: BinaryHandler,
   grouped?: true,
 ];

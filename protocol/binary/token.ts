@@ -1,7 +1,7 @@
 import { OWNER_TAG_LENGTH_MAX } from "../../store/cache.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { Status } from "../reply/binary_status.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
 import { swallowBlock } from "../store_block.ts";
 import type { RequestThread } from "../thread_context.ts";
@@ -31,7 +31,7 @@ class KeptTokenReply implements TokenReply {
 }
 
 /** TokenGet: the value is the owner's tag. */
-export function getToken(conversation: Conversation, binary: BinaryRequest): Flow {
+export function getToken(conversation: RequestConversation, binary: BinaryRequest): Flow {
   const { thread } = conversation;
   const { operation, cache, request } = thread;
   const { valueLength } = operation;
@@ -64,12 +64,12 @@ export function getToken(conversation: Conversation, binary: BinaryRequest): Flo
 }
 
 /** Whether the key is a row's: its update tokens are the database thread's, which has them by text commands only. */
-function isOfRow({ thread: { cache, operation } }: Conversation): boolean {
+function isOfRow({ thread: { cache, operation } }: RequestConversation): boolean {
   return cache.isRow(operation.input, operation.keyOffset, operation.keyLength);
 }
 
 /** TokenRelease: the extras are the id. The quiet form answers only failures. */
-export function releaseToken(conversation: Conversation, binary: BinaryRequest): Flow {
+export function releaseToken(conversation: RequestConversation, binary: BinaryRequest): Flow {
   const { operation, cache, input } = conversation.thread;
   if (isOfRow(conversation)) return refuse(conversation, binary, Status.UNKNOWN_COMMAND);
   if (conversation.udp) return refuse(conversation, binary, Status.INVALID);

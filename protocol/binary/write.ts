@@ -3,7 +3,7 @@ import { deadlineSec } from "../../store/clock.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { OUTCOME_STATUS, putDone, putError, putHeader } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
 import { Status } from "../reply/binary_status.ts";
 import { afterBlock, Block, fillBlock, storeBlock } from "../store_block.ts";
@@ -38,7 +38,7 @@ class LateReply implements StoreReply {
 }
 
 /** Stores the value as `operation` says, and answers. */
-function storeAndAnswer(conversation: Conversation, binary: BinaryRequest): Flow {
+function storeAndAnswer(conversation: RequestConversation, binary: BinaryRequest): Flow {
   const { thread } = conversation;
   const outcome = storeBlock(conversation);
   if (outcome === Block.INCOMPLETE) return Flow.INCOMPLETE;
@@ -79,7 +79,11 @@ function storeStatus(operation: Operation, outcome: Outcome, likeYrmcds: boolean
 }
 
 /** Set, Add and Replace: with a cas id each is a cas. */
-export function store(conversation: Conversation, binary: BinaryRequest, mode: StoreMode): Flow {
+export function store(
+  conversation: RequestConversation,
+  binary: BinaryRequest,
+  mode: StoreMode,
+): Flow {
   const { operation } = conversation.thread;
   readFlagsAndDeadline(conversation, binary);
   operation.refusalRemoves = mode === StoreMode.SET;
@@ -88,14 +92,18 @@ export function store(conversation: Conversation, binary: BinaryRequest, mode: S
 }
 
 /** Append and Prepend. */
-export function extend(conversation: Conversation, binary: BinaryRequest, mode: StoreMode): Flow {
+export function extend(
+  conversation: RequestConversation,
+  binary: BinaryRequest,
+  mode: StoreMode,
+): Flow {
   const { operation } = conversation.thread;
   operation.mode = mode;
   return storeAndAnswer(conversation, binary);
 }
 
 /** RaU: replaces an item whose lock the connection holds, and unlocks it. */
-export function replaceAndUnlock(conversation: Conversation, binary: BinaryRequest): Flow {
+export function replaceAndUnlock(conversation: RequestConversation, binary: BinaryRequest): Flow {
   const { operation } = conversation.thread;
   readFlagsAndDeadline(conversation, binary);
   operation.mode = StoreMode.REPLACE;
@@ -103,7 +111,7 @@ export function replaceAndUnlock(conversation: Conversation, binary: BinaryReque
   return storeAndAnswer(conversation, binary);
 }
 
-function readFlagsAndDeadline(conversation: Conversation, binary: BinaryRequest): void {
+function readFlagsAndDeadline(conversation: RequestConversation, binary: BinaryRequest): void {
   const { input, operation, memory } = conversation.thread;
   operation.clientFlags = input.view.getInt32(binary.extrasOffset + FLAGS_OFFSET);
   const exptime = input.view.getUint32(binary.extrasOffset + EXPTIME_OFFSET);
@@ -111,7 +119,7 @@ function readFlagsAndDeadline(conversation: Conversation, binary: BinaryRequest)
 }
 
 /** Delete. */
-export function remove(conversation: Conversation, binary: BinaryRequest): Flow {
+export function remove(conversation: RequestConversation, binary: BinaryRequest): Flow {
   const { reply, settings } = conversation.thread;
   const outcome = removeKey(conversation, null);
   if (outcome === Outcome.PARKED) return Flow.PARKED;
@@ -127,7 +135,7 @@ export function remove(conversation: Conversation, binary: BinaryRequest): Flow 
 
 /** Incr and Decr: what is missing is made, unless the expiry time says not to. */
 export function arithmetic(
-  conversation: Conversation,
+  conversation: RequestConversation,
   binary: BinaryRequest,
   increment: boolean,
 ): Flow {

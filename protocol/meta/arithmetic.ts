@@ -3,7 +3,7 @@ import type { MetaRequest } from "./request.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { MARK_KEY_BINARY } from "../../store/operation.ts";
 import { Outcome } from "../../store/outcome.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import { META, REFUSAL } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import { touch } from "./get.ts";
@@ -19,7 +19,7 @@ const { FLAG } = flagsModule;
 const MODE = { D: 0x44, I: 0x49, PLUS: 0x2b, MINUS: 0x2d } as const;
 
 /** ma: increments or decrements. */
-export function metaArithmetic(conversation: Conversation, meta: MetaRequest): Flow {
+export function metaArithmetic(conversation: RequestConversation, meta: MetaRequest): Flow {
   const { thread } = conversation;
   const { reply, operation, cache } = thread;
   const refusal = meta.read(FIRST_FLAG);

@@ -1,12 +1,12 @@
 import { type ItemRef, NO_ITEM } from "../../store/cache.ts";
 import type { MetaRequest } from "./request.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import { META } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import { FIRST_FLAG } from "./request.ts";
 
 /** me: what the store knows of an item, for debugging. */
-export function metaDebug(conversation: Conversation, meta: MetaRequest): Flow {
+export function metaDebug(conversation: RequestConversation, meta: MetaRequest): Flow {
   const { thread } = conversation;
   const { reply, cache, operation } = thread;
   cache.meta.noteDebug();

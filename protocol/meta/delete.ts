@@ -1,7 +1,7 @@
 import { deadlineSec } from "../../store/clock.ts";
 import type { MetaRequest } from "./request.ts";
 import { Outcome } from "../../store/outcome.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import { REFUSAL } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import { putCode, putEchoedFlags } from "./replies.ts";
@@ -10,7 +10,7 @@ import { FIRST_FLAG } from "./request.ts";
 // Hot path: no allocation.
 
 /** md: deletes, or marks stale (I), or empties (x). */
-export function metaDelete(conversation: Conversation, meta: MetaRequest): Flow {
+export function metaDelete(conversation: RequestConversation, meta: MetaRequest): Flow {
   const { thread } = conversation;
   const { reply, operation, cache, memory, input } = thread;
   const refusal = meta.read(FIRST_FLAG);

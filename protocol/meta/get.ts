@@ -12,7 +12,7 @@ import {
 import { Outcome } from "../../store/outcome.ts";
 import { MARK_KEY_BINARY } from "../../store/operation.ts";
 import { Access } from "../auth/access.ts";
-import type { Conversation } from "../conversation.ts";
+import type { Conversation, RequestConversation } from "../conversation.ts";
 import * as flagsModule from "./flags.ts";
 import * as metaRequestModule from "./request.ts";
 import * as repliesModule from "../reply/replies.ts";
@@ -129,7 +129,7 @@ function getOptimistically(meta: MetaRequest): boolean {
 }
 
 /** The access that mg needs: some flags create an item, change its expiry time, or win the right to refresh it. */
-export function metaGetAccess(conversation: Conversation): Access {
+export function metaGetAccess(conversation: RequestConversation): Access {
   const { request, input } = conversation.thread;
   for (let word = FIRST_FLAG; word < request.wordCount; word++) {
     const letter = input.bytes[request.wordStart[word]!];
@@ -175,7 +175,11 @@ function leaseRow(meta: MetaRequest): Flow {
   return answerLease(meta, wins);
 }
 
-/** Under a lease there is no value. @param wins Whether the asker shall fetch it; else somebody else does. */
+/**
+ * Answers that a key under a lease has no value.
+ *
+ * @param wins Whether the asker shall fetch it; else another client does.
+ */
 function answerLease(meta: MetaRequest, wins: boolean): Flow {
   const { cache, reply, operation } = meta.thread;
   cache.meta.noteMiss(operation);
@@ -189,7 +193,7 @@ function answerLease(meta: MetaRequest, wins: boolean): Flow {
 
 /** @param made Whether the item is a stub that was made just now. */
 function answerItem(
-  conversation: Conversation,
+  conversation: RequestConversation,
   meta: MetaRequest,
   item: ItemRef,
   made: boolean,
@@ -294,7 +298,7 @@ export function touch(meta: MetaRequest, item: ItemRef, seconds: number): void {
   cache.meta.touch(operation, item, deadlineSec(memory, seconds));
 }
 
-/** Z: somebody fetches it already; X: it is stale; W: the asker shall fetch it. */
+/** Z: a client fetches it already; X: it is stale; W: the asker shall fetch it. */
 function putTokens({ cache, reply }: RequestThread, found: Found, wins: boolean): void {
   const { isWon, isStale } = found;
   if (isWon) reply.put(META.LOST);
@@ -305,7 +309,7 @@ function putTokens({ cache, reply }: RequestThread, found: Found, wins: boolean)
 }
 
 /** mn: marks the end of a pipeline. */
-export function metaNoop(conversation: Conversation): Flow {
+export function metaNoop(conversation: RequestConversation): Flow {
   conversation.thread.reply.put(REPLY.MN);
   return Flow.DONE;
 }

@@ -4,7 +4,7 @@ import * as operationModule from "../../store/operation.ts";
 import { NO_ITEM } from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { Outcome } from "../../store/outcome.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import * as flagsModule from "./flags.ts";
 import { REFUSAL } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
@@ -33,7 +33,7 @@ const FIRST_SET_FLAG = 3;
 const MODE = { A: 0x41, E: 0x45, P: 0x50, R: 0x52, S: 0x53 } as const;
 
 /** ms: stores. */
-export function metaSet(conversation: Conversation, meta: MetaRequest): Flow {
+export function metaSet(conversation: RequestConversation, meta: MetaRequest): Flow {
   const { thread } = conversation;
   const { reply } = thread;
   if (!readValueLength(conversation, LENGTH_WORD)) return Flow.DONE;

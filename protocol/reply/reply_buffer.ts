@@ -1,6 +1,6 @@
 import * as bytesModule from "../../store/base/bytes.ts";
 import { type ByteRegion, copyBytes } from "../../store/base/bytes.ts";
-import type { Cache, Found, ItemRef } from "../../store/cache.ts";
+import type { Found, HeldCache, ItemRef } from "../../store/cache.ts";
 import * as limitsModule from "../../store/limits.ts";
 import { putDecimal, putDecimalU64 } from "../../store/base/decimal.ts";
 import { ValueSegments } from "./value_segments.ts";
@@ -85,7 +85,7 @@ export class ReplyBuffer {
    *
    * @returns False when nothing was appended.
    */
-  valueSegment(cache: Cache, item: ItemRef, start: number, length: number): boolean {
+  valueSegment(cache: HeldCache, item: ItemRef, start: number, length: number): boolean {
     if (length > this.room - TRAILER_ROOM) return false;
     if (!this.valueSegments.add(cache, this.length, item, start, length)) return false;
     this.#limit -= length;
@@ -98,7 +98,7 @@ export class ReplyBuffer {
    *
    * @returns False if nothing was appended: send it by a `SendTask`.
    */
-  value(cache: Cache, found: Found): boolean {
+  value(cache: HeldCache, found: Found): boolean {
     const { item, valueLength } = found;
     if (valueLength >= VALUE_SEGMENT_BYTES_MIN && this.valueSegment(cache, item, 0, valueLength)) {
       return true;
@@ -111,7 +111,7 @@ export class ReplyBuffer {
   }
 
   /** Truncates the region to `length` bytes, under the mutex. */
-  truncate(cache: Cache, length: number): void {
+  truncate(cache: HeldCache, length: number): void {
     this.#limit += this.valueSegments.release(cache, length);
     this.length = length;
   }

@@ -1,4 +1,4 @@
-import type { Cache, ItemRef } from "../../store/cache.ts";
+import type { HeldCache, ItemRef } from "../../store/cache.ts";
 
 // Hot path: no allocation.
 
@@ -43,7 +43,7 @@ export class ValueSegments {
    *
    * @returns False if the caller must copy them instead.
    */
-  add(cache: Cache, at: number, item: ItemRef, start: number, length: number): boolean {
+  add(cache: HeldCache, at: number, item: ItemRef, start: number, length: number): boolean {
     const index = this.count;
     if (!this.enabled || index === VALUE_SEGMENTS_MAX || !cache.pin(item)) return false;
     this.#at[index] = at;
@@ -55,7 +55,7 @@ export class ValueSegments {
   }
 
   /** Drops the segments at `at` and behind it, under the mutex. Returns their length in bytes. */
-  release(cache: Cache, at: number): number {
+  release(cache: HeldCache, at: number): number {
     let bytes = 0;
     while (this.count > 0 && this.#at[this.count - 1]! >= at) {
       this.count--;

@@ -31,7 +31,7 @@ export interface Stat {
   readonly of: string;
 }
 
-/** Where the statistics of tables come from. A ThreadContext is one. */
+/** The source of the tables' statistics. A ThreadContext is one. */
 export interface StatSource {
   readonly cache: { readonly inspector: Inspector };
   readonly connections: ConnectionTable;

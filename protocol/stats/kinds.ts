@@ -1,4 +1,4 @@
-import type { Protocols } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import { classStats, itemStats, slabStats } from "./classes.ts";
 import type { StatEntry } from "./entry.ts";
 import { sizeStats } from "./item_walk.ts";
@@ -11,7 +11,7 @@ type StatKind = readonly [
   name: string,
   /** Whether a part of the name will do: in text any beginning, in binary any word that begins with it (memcached). */
   loose: boolean,
-  entries: (protocols: Protocols) => Iterable<StatEntry | null>,
+  entries: (conversation: RequestConversation) => Iterable<StatEntry | null>,
 ];
 
 /** The statistics tables: arguments of `stats`, keys of the binary Stat. */

@@ -1,5 +1,5 @@
 import { Access } from "../auth/access.ts";
-import type { Protocols } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import type { CommandName, OpCounts } from "../counts/op_counts.ts";
 import { counter, linesOf, type Stat, type StatEntry } from "./entry.ts";
 
@@ -20,9 +20,9 @@ export function* opStatistics(
 }
 
 /** `stats ops`: how often each command was asked for, under yrmcds's names. */
-export function opStats(protocols: Protocols): Generator<StatEntry> {
+export function opStats({ thread, protocols }: RequestConversation): Generator<StatEntry> {
   const text = protocols.textFor(Access.ADMIN).commands;
   const binary = protocols.binaryFor(Access.ADMIN).commands;
-  const statistics = opStatistics(protocols.thread.ops, text, binary);
+  const statistics = opStatistics(thread.ops, text, binary);
   return linesOf(statistics, (of, name) => `${of}:${name}`);
 }

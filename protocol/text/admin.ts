@@ -1,6 +1,6 @@
 import { deadlineSec, PAST_SEC, shiftClock, stopClock } from "../../store/clock.ts";
 import { MIB } from "../../store/limits.ts";
-import type { Conversation } from "../conversation.ts";
+import type { Conversation, RequestConversation } from "../conversation.ts";
 import { REFUSAL, REPLY, versionText } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import { answer, argumentCount, readInt32, wordText } from "./answer.ts";
@@ -12,7 +12,7 @@ const MEMORY_LIMIT_MIB_MIN = 8;
 const MEMORY_LIMIT_MIB_SANE = 1_000_000_000;
 
 /** `flush_all [<delay>]` */
-export function flushAll(conversation: Conversation): Flow {
+export function flushAll(conversation: RequestConversation): Flow {
   const { request, numbers, cache, settings } = conversation.thread;
   const isGiven = argumentCount(request, 1) > 0;
   if (settings.flushEnabled && isGiven && !readInt32(conversation, 1)) {
@@ -29,7 +29,7 @@ export function flushAll(conversation: Conversation): Flow {
  * @param delay An expiry time as a client sends it; 0 and below: now.
  * @returns False when it is not allowed.
  */
-export function flush(conversation: Conversation, delay: number): boolean {
+export function flush(conversation: RequestConversation, delay: number): boolean {
   const { cache, memory, settings, work } = conversation.thread;
   // Every page is marked.
   work.chargeRows(cache.inspector.control("PAGES_EVER_USED"));
@@ -50,14 +50,14 @@ export function flush(conversation: Conversation, delay: number): boolean {
 }
 
 /** `version` */
-export function version(conversation: Conversation): Flow {
+export function version(conversation: RequestConversation): Flow {
   const { reply, settings } = conversation.thread;
   reply.text(`VERSION ${versionText(settings.version)}\r\n`);
   return Flow.DONE;
 }
 
 /** `verbosity <level>`: kept for `stats settings`, and for the log. */
-export function verbosity(conversation: Conversation): Flow {
+export function verbosity(conversation: RequestConversation): Flow {
   const { numbers, tunables, request, input } = conversation.thread;
   if (
     request.wordCount < 2 ||
@@ -68,7 +68,7 @@ export function verbosity(conversation: Conversation): Flow {
 }
 
 /** cache_memlimit: memory may be taken back and given, up to the ceiling that the process started with. */
-export function memoryLimit(conversation: Conversation): Flow {
+export function memoryLimit(conversation: RequestConversation): Flow {
   const { numbers, cache, request, input } = conversation.thread;
   if (
     request.wordCount < 2 ||
@@ -98,7 +98,7 @@ export function refreshCertificates(conversation: Conversation): Flow {
 }
 
 /** `debugtime <seconds>|p|r`, if `--test-commands` allows it: moves, stops or resumes the clock. */
-export function debugTime(conversation: Conversation): Flow {
+export function debugTime(conversation: RequestConversation): Flow {
   const { settings, memory, numbers } = conversation.thread;
   if (!settings.testCommandsEnabled) return answer(conversation, REPLY.ERROR);
   const word = wordText(conversation, 1);
@@ -111,7 +111,7 @@ export function debugTime(conversation: Conversation): Flow {
 }
 
 /** `shutdown [graceful]`, if `-A` allows it. */
-export function shutdown(conversation: Conversation): Flow {
+export function shutdown(conversation: RequestConversation): Flow {
   const { settings, hooks, request } = conversation.thread;
   if (!settings.shutdownEnabled) return answer(conversation, REFUSAL.SHUTDOWN_NOT_ENABLED);
   const mode = argumentCount(request, 1) > 0 ? wordText(conversation, 1) : "";

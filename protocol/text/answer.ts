@@ -1,31 +1,31 @@
 import { ByteRegion, latin1Text } from "../../store/base/bytes.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import { OUTCOME_LINE } from "../reply/replies.ts";
 import { Flow, type Request } from "../request.ts";
 import { TextWork, type Work, WorkTask } from "../work_task.ts";
 
 /** Answers with a fixed line, unless the request asked for silence. */
-export function answer(conversation: Conversation, line: Uint8Array): Flow {
+export function answer(conversation: RequestConversation, line: Uint8Array): Flow {
   const { request, reply } = conversation.thread;
   if (!request.noreply) reply.put(line);
   return Flow.DONE;
 }
 
 /** Answers with the line of an outcome. */
-export function answerOutcome(conversation: Conversation, outcome: Outcome): Flow {
+export function answerOutcome(conversation: RequestConversation, outcome: Outcome): Flow {
   if (outcome === Outcome.PARKED) return Flow.PARKED;
   return answer(conversation, OUTCOME_LINE[outcome]);
 }
 
 /** Answers with text that is made while it is sent, of characters below 256. */
-export function sendText(conversation: Conversation, pieces: Iterable<string>): Flow {
+export function sendText(conversation: RequestConversation, pieces: Iterable<string>): Flow {
   return beginWork(conversation, new TextWork(pieces));
 }
 
 /** Answers with what long work writes. */
-export function beginWork(conversation: Conversation, work: Work): Flow {
+export function beginWork(conversation: RequestConversation, work: Work): Flow {
   conversation.task = new WorkTask(work);
   return Flow.UNDER_WAY;
 }
@@ -36,14 +36,18 @@ export function argumentCount(request: Request, leading: number): number {
 }
 
 /** A word as a string, for commands where speed does not matter. "" when there is no such word. */
-export function wordText(conversation: Conversation, index: number): string {
+export function wordText(conversation: RequestConversation, index: number): string {
   const { request, input } = conversation.thread;
   if (index >= request.wordCount) return "";
   return latin1Text(input.bytes, request.wordStart[index]!, request.wordLength(index));
 }
 
 /** Whether there is word `index`, and it has these bytes. */
-export function wordEquals(conversation: Conversation, index: number, bytes: Uint8Array): boolean {
+export function wordEquals(
+  conversation: RequestConversation,
+  index: number,
+  bytes: Uint8Array,
+): boolean {
   const { request, input } = conversation.thread;
   if (index >= request.wordCount || request.wordLength(index) !== bytes.length) return false;
   const start = request.wordStart[index]!;
@@ -54,7 +58,7 @@ export function wordEquals(conversation: Conversation, index: number, bytes: Uin
 }
 
 /** A word's bytes, or none when there is no such word: what listed keys must begin with. */
-export function prefixOf(conversation: Conversation, index: number): ByteRegion {
+export function prefixOf(conversation: RequestConversation, index: number): ByteRegion {
   const { request, input } = conversation.thread;
   if (index >= request.wordCount) return new ByteRegion(new ArrayBuffer(0));
   const start = request.wordStart[index]!;
@@ -64,7 +68,7 @@ export function prefixOf(conversation: Conversation, index: number): ByteRegion 
 }
 
 /** Reads word `index` as a whole number of int32 into `numbers.value`. */
-export function readInt32(conversation: Conversation, index: number): boolean {
+export function readInt32(conversation: RequestConversation, index: number): boolean {
   const { request, numbers, input } = conversation.thread;
   return index < request.wordCount &&
     numbers.int32(input, request.wordStart[index]!, request.wordEnd[index]!);

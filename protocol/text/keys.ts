@@ -2,7 +2,7 @@ import type { ByteRegion } from "../../store/base/bytes.ts";
 import type { ItemRef } from "../../store/cache.ts";
 import type { Inspector } from "../../store/inspector.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../reply/replies.ts";
 import type { Flow } from "../request.ts";
 import type { RequestThread } from "../thread_context.ts";
@@ -76,7 +76,7 @@ const TEXT_KEYS: KeyWriter = {
 };
 
 /** `keys [<prefix>]`; further words do not matter. */
-export function keys(conversation: Conversation): Flow {
+export function keys(conversation: RequestConversation): Flow {
   const { thread } = conversation;
   if (!thread.settings.dumpEnabled) return answer(conversation, REFUSAL.KEYS_NOT_ALLOWED);
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);

@@ -4,7 +4,7 @@ import { StoreMode } from "../../store/operation.ts";
 import { clockSec, deadlineSec } from "../../store/clock.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import type { RequestThread } from "../thread_context.ts";
@@ -34,7 +34,7 @@ export function leaseDeadlineSec(thread: RequestThread, seconds: number): number
  * @param seconds How long leases shall last, as asked for.
  * @returns Null, or the line that refuses it.
  */
-export function beginGetss(conversation: Conversation, seconds: number): Uint8Array | null {
+export function beginGetss(conversation: RequestConversation, seconds: number): Uint8Array | null {
   const { thread } = conversation;
   if (conversation.udp) return REFUSAL.NOT_OVER_UDP;
   const deadline = leaseDeadlineSec(thread, seconds);
@@ -46,7 +46,7 @@ export function beginGetss(conversation: Conversation, seconds: number): Uint8Ar
 }
 
 /** getss: values, and for missing keys the right to fill them. */
-export function getss(conversation: Conversation): Flow {
+export function getss(conversation: RequestConversation): Flow {
   const { request, numbers, settings } = conversation.thread;
   if (settings.leaseMask === 0) return Flow.UNKNOWN;
   if (request.wordCount < 3 || !readInt32(conversation, 1)) {
@@ -59,7 +59,7 @@ export function getss(conversation: Conversation): Flow {
 }
 
 /** deletess: removes what there is, and gives the asker the right to fill it. */
-export function deletess(conversation: Conversation): Flow {
+export function deletess(conversation: RequestConversation): Flow {
   const { thread } = conversation;
   const { request, numbers, operation, cache, reply, settings, tunables } = thread;
   if (settings.leaseMask === 0) return Flow.UNKNOWN;
@@ -99,7 +99,7 @@ export function deletess(conversation: Conversation): Flow {
 }
 
 /** lease-get, mcrouter's word for getss: the server says how long, and only the holder learns the id. */
-export function leaseGet(conversation: Conversation): Flow {
+export function leaseGet(conversation: RequestConversation): Flow {
   const { thread, protocols } = conversation;
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
   protocols.multiget.begin(MultigetKind.LEASE_GET, leaseDeadlineSec(thread, 0));
@@ -116,7 +116,7 @@ const EXPTIME_WORD = 4;
 const LENGTH_WORD = 5;
 
 /** lease-set: fills a key under its lease, and never otherwise. */
-export function leaseSet(conversation: Conversation): Flow {
+export function leaseSet(conversation: RequestConversation): Flow {
   const { request, numbers, input, operation, memory } = conversation.thread;
   const { wordStart, wordEnd } = request;
   if (!readValueLength(conversation, LENGTH_WORD)) return Flow.DONE;
@@ -141,7 +141,7 @@ export function leaseSet(conversation: Conversation): Flow {
 }
 
 /** lease list: who is expected to fill what. */
-export function lease(conversation: Conversation): Flow {
+export function lease(conversation: RequestConversation): Flow {
   const { thread } = conversation;
   if (wordText(conversation, 1) !== "list") return answer(conversation, REPLY.ERROR);
   if (!thread.settings.dumpEnabled) return answer(conversation, REFUSAL.LEASE_LIST_NOT_ALLOWED);

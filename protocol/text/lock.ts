@@ -2,7 +2,7 @@ import { LOCK_WAIT_MS_MAX } from "../../store/limits.ts";
 import { WaiterState } from "../../store/cache.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { Access } from "../auth/access.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import type { RequestThread } from "../thread_context.ts";
@@ -16,7 +16,7 @@ const LIST = "list";
 const FENCE = "fence";
 
 /** `lock <key> [<wait ms>] [fence]`, `lock list [<prefix>]`. Malformed requests get ERROR, as in yrmcds. */
-export function lock(conversation: Conversation): Flow {
+export function lock(conversation: RequestConversation): Flow {
   const { thread } = conversation;
   const { request, numbers, operation, cache } = thread;
   if (request.wordCount <= KEY_WORD) return answer(conversation, REPLY.ERROR);
@@ -49,18 +49,18 @@ export function lock(conversation: Conversation): Flow {
 }
 
 /** The access that `lock` needs: only administrators list locks. */
-export function lockAccess(conversation: Conversation): Access {
+export function lockAccess(conversation: RequestConversation): Access {
   return isList(conversation) ? Access.ADMIN : Access.WRITE;
 }
 
 /** yrmcds lists no locks: there `list` is a key. */
-function isList(conversation: Conversation): boolean {
+function isList(conversation: RequestConversation): boolean {
   const { settings } = conversation.thread;
   return settings.compat !== "yrmcds" && wordText(conversation, KEY_WORD) === LIST;
 }
 
 /** Reads how long to wait, in milliseconds, into `numbers.low`. @returns The refusal, or null. */
-function readWait(conversation: Conversation, index: number): Uint8Array | null {
+function readWait(conversation: RequestConversation, index: number): Uint8Array | null {
   const { request, numbers, input } = conversation.thread;
   const start = request.wordStart[index]!;
   if (!numbers.u64(input, start, request.wordEnd[index]!)) return REPLY.ERROR;
@@ -68,7 +68,7 @@ function readWait(conversation: Conversation, index: number): Uint8Array | null 
   return null;
 }
 
-function putFence(conversation: Conversation, low: number, high: number): void {
+function putFence(conversation: RequestConversation, low: number, high: number): void {
   const { reply } = conversation.thread;
   reply.text("OK ");
   reply.decimalU64(low, high);
@@ -84,7 +84,7 @@ class LockWait extends StoreWait {
     this.#fence = fence;
   }
 
-  protected answer(conversation: Conversation): void {
+  protected answer(conversation: RequestConversation): void {
     const { waiter, waiters } = this;
     const state = waiters.stateOf(waiter);
     if (state === WaiterState.GRANTED && this.#fence) {
@@ -103,7 +103,7 @@ const WAITED = {
 } as const;
 
 /** `unlock <key>` */
-export function unlock(conversation: Conversation): Flow {
+export function unlock(conversation: RequestConversation): Flow {
   const { request, operation, cache } = conversation.thread;
   if (request.wordCount !== KEY_WORD + 1) return answer(conversation, REPLY.ERROR);
   if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
@@ -113,7 +113,7 @@ export function unlock(conversation: Conversation): Flow {
 }
 
 /** `unlock_all`; what follows does not matter. */
-export function unlockAll(conversation: Conversation): Flow {
+export function unlockAll(conversation: RequestConversation): Flow {
   conversation.thread.cache.unlockAll(conversation.owner);
   return answer(conversation, REPLY.OK);
 }

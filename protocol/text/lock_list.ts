@@ -3,7 +3,7 @@ import type { ByteRegion } from "../../store/base/bytes.ts";
 import type { ConnectionId } from "../../store/connections.ts";
 import { NO_ITEM } from "../../store/cache.ts";
 import { u64ToNumber } from "../../store/base/u64.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../reply/replies.ts";
 import type { Flow } from "../request.ts";
 import type { RequestThread } from "../thread_context.ts";
@@ -66,7 +66,7 @@ class LocksWalk implements Work {
  * `lock list [<prefix>]`: `LOCK <key> conn=<number as in stats conns> peer=<address> age=<seconds>
  * waiting=<connections> fence=<number>` for every lock, then END.
  */
-export function listLocks(conversation: Conversation): Flow {
+export function listLocks(conversation: RequestConversation): Flow {
   const { settings, request } = conversation.thread;
   if (request.wordCount > PREFIX_WORD + 1) return answer(conversation, REPLY.ERROR);
   if (!settings.dumpEnabled) return answer(conversation, REFUSAL.LOCK_LIST_NOT_ALLOWED);

@@ -15,7 +15,7 @@ import { Flow, type Request } from "../request.ts";
 import * as requestModule from "../request.ts";
 import { prefetchGets, prefetchLines } from "../prefetch.ts";
 import { lookAhead, readRowsAhead } from "../row_wait.ts";
-import type { RequestThread } from "../thread_context.ts";
+import type { HoldingThread } from "../thread_context.ts";
 import * as workBudgetModule from "../work_budget.ts";
 
 const { CR, CRLF, CRLF_LENGTH, LF, SPACE } = bytesModule;
@@ -57,7 +57,7 @@ const GETSS_ROW = COMMANDS.findIndex(({ name }) => name === "getss");
 /** The text protocol: finds requests in the input and hands them to their handlers. */
 export class TextParser implements Parser {
   readonly isOptimistic = true;
-  readonly #thread: RequestThread;
+  readonly #thread: HoldingThread;
   readonly #request: Request;
   readonly #meta: MetaRequest;
   readonly commands: readonly CommandRow[] = COMMANDS;
@@ -67,7 +67,7 @@ export class TextParser implements Parser {
   #numberEnd = 0;
 
   /** @param access What the peers may do. */
-  constructor(thread: RequestThread, access: Access = Access.ADMIN) {
+  constructor(thread: HoldingThread, access: Access = Access.ADMIN) {
     this.#thread = thread;
     this.#request = thread.request;
     this.#meta = new MetaRequest(thread);

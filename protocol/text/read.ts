@@ -5,7 +5,12 @@ import { deadlineSec } from "../../store/clock.ts";
 import type { Found, FoundWriter, ItemRef } from "../../store/cache.ts";
 import * as limitsModule from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
-import { type Conversation, ConversationState, type Multiget } from "../conversation.ts";
+import {
+  type Conversation,
+  ConversationState,
+  type Multiget,
+  type RequestConversation,
+} from "../conversation.ts";
 import * as repliesModule from "../reply/replies.ts";
 import { putDecimal } from "../../store/base/decimal.ts";
 import type { ReplyBuffer } from "../reply/reply_buffer.ts";
@@ -34,7 +39,7 @@ const END_1 = 0x0d444e45; // "END\r"
 /** Keys, at most, of a line of ordinary length. Such a line is answered in one slice, so that it fails as a whole. */
 const KEYS_PER_LINE = LINE_LENGTH_MAX / 2;
 
-/** mcrouter's lease token for "somebody else has it"; no id is ever 1. */
+/** mcrouter's lease token for a lease that another client holds; no id is ever 1. */
 const HELD_BY_ANOTHER = 1;
 
 /** Writes keys' lines and values. */
@@ -141,7 +146,7 @@ export function getOne(
 }
 
 /** Whether a read that returned false waits for its row, and is executed once more. */
-export function hasParked({ task }: Conversation): boolean {
+export function hasParked({ task }: RequestConversation): boolean {
   return task instanceof RowWait;
 }
 
@@ -457,7 +462,7 @@ export function hasLineEnd(thread: RequestThread, start: number, end: number): b
 }
 
 /** Handles get and gets lines that the parser's fast path left. */
-export function getKeys(conversation: Conversation, kind: MultigetKind): Flow {
+export function getKeys(conversation: RequestConversation, kind: MultigetKind): Flow {
   const { request } = conversation.thread;
   const { multiget } = conversation.protocols;
   multiget.begin(kind);
@@ -467,7 +472,7 @@ export function getKeys(conversation: Conversation, kind: MultigetKind): Flow {
 }
 
 /** Handles gat and gats: sets the expiry time of each hit. */
-export function getAndTouch(conversation: Conversation, kind: MultigetKind): Flow {
+export function getAndTouch(conversation: RequestConversation, kind: MultigetKind): Flow {
   const { thread, protocols } = conversation;
   const { request, numbers } = thread;
   if (!numbers.int32(thread.input, request.wordStart[1]!, request.wordEnd[1]!)) {

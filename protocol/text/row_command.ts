@@ -2,7 +2,7 @@ import { type ItemRef, NO_ITEM } from "../../store/cache.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { Access } from "../auth/access.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import { fillBlock, readValueLength } from "../store_block.ts";
@@ -25,7 +25,7 @@ const LATE_REPLY: StoreReply = {
 const NO_REPLY: StoreReply = { put(): void {} };
 
 /** The access that `caches` needs: every writer reads the list, administrators change it. */
-export function cachesAccess({ thread: { request } }: Conversation): Access {
+export function cachesAccess({ thread: { request } }: RequestConversation): Access {
   return request.wordCount > 1 ? Access.ADMIN : Access.READ;
 }
 
@@ -33,9 +33,9 @@ export function cachesAccess({ thread: { request } }: Conversation): Access {
  * Hands a command of update tokens or of caches to the database thread: its line, and its value. The reply comes from
  * there. Without a database there is no such command.
  *
- * @param valueLength Of the value behind the line, without CR LF; -1: there is none.
+ * @param valueLength Of the value behind the line, without CR LF; -1: no value.
  */
-export function rowCommand(conversation: Conversation, valueLength = -1): Flow {
+export function rowCommand(conversation: RequestConversation, valueLength = -1): Flow {
   const { thread } = conversation;
   const { cache, operation, request, input, reply } = thread;
   if (cache.parking === null) return Flow.UNKNOWN;
@@ -64,11 +64,11 @@ export function rowCommand(conversation: Conversation, valueLength = -1): Flow {
 }
 
 /** A command whose value arrives in pieces: the line is taken for the beginning of the value. */
-function fillCommand(conversation: Conversation): Flow {
+function fillCommand(conversation: RequestConversation): Flow {
   const { cache, operation, request } = conversation.thread;
   const outcome = cache.reserved.reserve(operation);
   if (outcome !== Outcome.OK) {
-    // Where the value ends is known, but the line must not be taken for another command.
+    // The end of the value is known, but the line must not be taken for another command.
     conversation.thread.reply.put(OUTCOME_LINE[outcome]);
     return Flow.CLOSE_ERROR;
   }
@@ -78,7 +78,7 @@ function fillCommand(conversation: Conversation): Flow {
 }
 
 /** `uput <key> <flags> <bytes> <id>`, and the value. */
-export function uput(conversation: Conversation): Flow {
+export function uput(conversation: RequestConversation): Flow {
   const { cache, operation } = conversation.thread;
   if (cache.parking === null) return Flow.UNKNOWN;
   if (!readValueLength(conversation, PUT_LENGTH_WORD)) return Flow.DONE;
@@ -86,7 +86,7 @@ export function uput(conversation: Conversation): Flow {
 }
 
 /** `node <verb> <session> <number> <bytes>`, and a block. */
-export function node(conversation: Conversation): Flow {
+export function node(conversation: RequestConversation): Flow {
   const { cache, operation } = conversation.thread;
   if (cache.parking === null) return Flow.UNKNOWN;
   if (!readValueLength(conversation, NODE_LENGTH_WORD)) return Flow.DONE;
@@ -94,7 +94,7 @@ export function node(conversation: Conversation): Flow {
 }
 
 /** Whether a word of the line is a key behind which there is a database. */
-export function isRowWord({ thread }: Conversation, word = KEY_WORD): boolean {
+export function isRowWord({ thread }: RequestConversation, word = KEY_WORD): boolean {
   const { cache, request, input } = thread;
   return word < request.wordCount &&
     cache.isRow(input, request.wordStart[word]!, request.wordLength(word));

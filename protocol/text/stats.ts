@@ -1,6 +1,6 @@
 import { CLASSES_MAX } from "../../store/cache.ts";
 import { Access } from "../auth/access.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../reply/replies.ts";
 import type { Flow } from "../request.ts";
 import { connectionStats } from "../stats/connections.ts";
@@ -16,7 +16,7 @@ import { rowCommand } from "./row_command.ts";
 type SubCommand = readonly [
   name: string,
   access: Access,
-  handler: (conversation: Conversation) => Flow,
+  handler: (conversation: RequestConversation) => Flow,
 ];
 
 /** Other arguments of `stats`. A prefix is enough; the first match wins (memcached). */
@@ -33,21 +33,21 @@ const SUB_COMMANDS: readonly SubCommand[] = [
 const SUB_WORD = 1;
 
 /** `stats [<what>]` */
-export function stats(conversation: Conversation): Flow {
-  const { thread, protocols } = conversation;
+export function stats(conversation: RequestConversation): Flow {
+  const { thread } = conversation;
   if (thread.request.wordCount <= SUB_WORD) return send(conversation, generalStats(thread));
   const word = wordText(conversation, SUB_WORD);
   const subcommand = subcommandOf(word);
   if (subcommand !== undefined) return subcommand[2](conversation);
   for (const [name, loose, entries] of STAT_KINDS) {
     const fits = loose ? name.startsWith(word) : name === word;
-    if (fits) return send(conversation, entries(protocols));
+    if (fits) return send(conversation, entries(conversation));
   }
   return answer(conversation, REPLY.ERROR);
 }
 
 /** The access that `stats` needs with its argument. */
-export function statsAccess(conversation: Conversation): Access {
+export function statsAccess(conversation: RequestConversation): Access {
   if (conversation.thread.request.wordCount <= SUB_WORD) return Access.READ;
   return subcommandOf(wordText(conversation, SUB_WORD))?.[1] ?? Access.READ;
 }
@@ -56,7 +56,7 @@ function subcommandOf(word: string): SubCommand | undefined {
   return SUB_COMMANDS.find(([name]) => name.startsWith(word));
 }
 
-function send(conversation: Conversation, entries: Iterable<StatEntry | null>): Flow {
+function send(conversation: RequestConversation, entries: Iterable<StatEntry | null>): Flow {
   return sendText(conversation, statLines(entries));
 }
 
@@ -65,18 +65,18 @@ function* statLines(entries: Iterable<StatEntry | null>): Generator<string> {
   yield "END\r\n";
 }
 
-function reset(conversation: Conversation): Flow {
+function reset(conversation: RequestConversation): Flow {
   resetStats(conversation.thread);
   return answer(conversation, REPLY.RESET);
 }
 
-function hotKeys(conversation: Conversation): Flow {
+function hotKeys(conversation: RequestConversation): Flow {
   const { thread } = conversation;
   if (!thread.settings.dumpEnabled) return answer(conversation, REFUSAL.HOT_KEYS_NOT_ALLOWED);
   return send(conversation, hotKeyStats(thread));
 }
 
-function detail(conversation: Conversation): Flow {
+function detail(conversation: RequestConversation): Flow {
   const { settings, tunables, prefixes } = conversation.thread;
   if (!settings.dumpEnabled) return answer(conversation, REFUSAL.DETAIL_NOT_ALLOWED);
   switch (wordText(conversation, SUB_WORD + 1)) {
@@ -101,7 +101,7 @@ export function* prefixLines(prefixes: PrefixTable): Generator<string> {
   yield "END\r\n";
 }
 
-function dumpClass(conversation: Conversation): Flow {
+function dumpClass(conversation: RequestConversation): Flow {
   const { settings, request, numbers, input } = conversation.thread;
   const { wordStart, wordEnd, wordCount } = request;
   if (!settings.dumpEnabled) return answer(conversation, REFUSAL.CACHEDUMP_NOT_ALLOWED);

@@ -1,7 +1,7 @@
 import type { ByteRegion } from "../../store/base/bytes.ts";
 import { StoreMode } from "../../store/operation.ts";
 import { Access, type AccessRule } from "../auth/access.ts";
-import type { Conversation } from "../conversation.ts";
+import type { Conversation, RequestConversation } from "../conversation.ts";
 import { REFUSAL } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import { readValueLength, swallowBlock } from "../store_block.ts";
@@ -24,7 +24,7 @@ import { quarantine, token, tokenAccess } from "./token.ts";
 import { watch } from "./watch.ts";
 import { arithmetic, remove, store, touch } from "./write.ts";
 
-/** Executes the request that `conversation.thread.request` describes. */
+/** Executes the request that `conversation.thread.request` describes. All but reads take a RequestConversation. */
 export type Handler = (conversation: Conversation, meta: MetaRequest) => Flow;
 
 /** A command of the text protocols. */
@@ -38,8 +38,8 @@ export interface CommandRow {
   readonly noreply: boolean;
   /** Position of the word with the length of the data block that follows the line; 0: none follows. */
   readonly lengthWord: number;
-  /** What a peer must be allowed to do. */
-  readonly access: AccessRule<Conversation>;
+  /** The access that a peer needs. */
+  readonly access: AccessRule<RequestConversation>;
   /** Whether it may be executed ahead of its turn, while the connection waits for rows: it is but one operation. */
   readonly isAhead: boolean;
   readonly handler: Handler;
@@ -50,7 +50,7 @@ type Row = readonly [
   wordsMin: number,
   noreply: boolean,
   lengthWord: number,
-  access: AccessRule<Conversation>,
+  access: AccessRule<RequestConversation>,
   handler: Handler,
 ];
 
@@ -159,7 +159,7 @@ const REFUSED: Readonly<Record<Access, Uint8Array>> = {
  * @param needed The access that the command needs.
  * @param lengthWord As `CommandRow` has it.
  */
-function refuseAccess(conversation: Conversation, needed: Access, lengthWord: number): Flow {
+function refuseAccess(conversation: RequestConversation, needed: Access, lengthWord: number): Flow {
   if (lengthWord > 0 && !readValueLength(conversation, lengthWord)) return Flow.DONE;
   answer(conversation, REFUSED[needed]);
   return lengthWord > 0 ? swallowBlock(conversation) : Flow.DONE;

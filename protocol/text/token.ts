@@ -3,7 +3,7 @@ import type { TokenView } from "../../store/cache.ts";
 import { Operation } from "../../store/operation.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { Access } from "../auth/access.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import type { RequestThread } from "../thread_context.ts";
@@ -32,7 +32,7 @@ const GET = new TextEncoder().encode("get");
 const RELEASE = new TextEncoder().encode("release");
 
 /** `token get | release | list | drop`, `token drop_all`. */
-export function token(conversation: Conversation): Flow {
+export function token(conversation: RequestConversation): Flow {
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
   if (isOfRows(conversation)) return rowCommand(conversation);
   if (wordEquals(conversation, SUBCOMMAND_WORD, RELEASE)) return releaseToken(conversation);
@@ -52,7 +52,7 @@ export function token(conversation: Conversation): Flow {
 }
 
 /** Whether the database thread has the update tokens that the command is about. */
-function isOfRows(conversation: Conversation): boolean {
+function isOfRows(conversation: RequestConversation): boolean {
   if (conversation.thread.cache.parking === null) return false;
   switch (wordText(conversation, SUBCOMMAND_WORD)) {
     case "get":
@@ -68,7 +68,7 @@ function isOfRows(conversation: Conversation): boolean {
 }
 
 /** The access that `token` needs: writers get and release tokens, only administrators list and drop them. */
-export function tokenAccess(conversation: Conversation): Access {
+export function tokenAccess(conversation: RequestConversation): Access {
   const subcommand = wordText(conversation, SUBCOMMAND_WORD);
   return subcommand === "get" || subcommand === "release" ? Access.WRITE : Access.ADMIN;
 }
@@ -85,7 +85,7 @@ function putToken({ reply }: RequestThread, idLow: number, idHigh: number): void
 }
 
 /** `token get <key> [<owner>]` */
-function getToken(conversation: Conversation): Flow {
+function getToken(conversation: RequestConversation): Flow {
   const { thread } = conversation;
   const { request, operation, cache } = thread;
   const ownerStart = request.wordStart[ID_WORD]!;
@@ -109,7 +109,7 @@ function getToken(conversation: Conversation): Flow {
 }
 
 /** `token release <key> <id> [noreply]` */
-function releaseToken(conversation: Conversation): Flow {
+function releaseToken(conversation: RequestConversation): Flow {
   const { request, cache, operation } = conversation.thread;
   const words = request.wordCount - (request.noreply ? 1 : 0);
   if (words !== ID_WORD + 1 || !readKey(conversation, KEY_WORD) || !readId(conversation)) {
@@ -120,7 +120,7 @@ function releaseToken(conversation: Conversation): Flow {
 }
 
 /** `token drop <key> [<id>] unsafe` */
-function dropTokens(conversation: Conversation): Flow {
+function dropTokens(conversation: RequestConversation): Flow {
   const { request, cache, operation, connections, hooks, reply, settings } = conversation.thread;
   if (!settings.tokenDropEnabled) return answer(conversation, REFUSAL.TOKEN_DROP_NOT_ALLOWED);
   const last = request.wordCount - 1;
@@ -163,7 +163,7 @@ function keyBytes({ input, keyOffset, keyLength }: Operation): ArrayBuffer {
  * @param after Called with the number of all.
  */
 function dropInSteps(
-  conversation: Conversation,
+  conversation: RequestConversation,
   drop: (most: number) => number,
   units: number,
   after: (dropped: number) => void = () => {},
@@ -185,7 +185,7 @@ function dropInSteps(
 }
 
 /** `token drop_all unsafe` */
-function dropAllTokens(conversation: Conversation): Flow {
+function dropAllTokens(conversation: RequestConversation): Flow {
   const { request, cache, connections, hooks, settings } = conversation.thread;
   if (!settings.tokenDropEnabled) return answer(conversation, REFUSAL.TOKEN_DROP_NOT_ALLOWED);
   if (request.wordCount !== KEY_WORD + 1 || wordText(conversation, KEY_WORD) !== UNSAFE) {
@@ -204,7 +204,7 @@ function dropAllTokens(conversation: Conversation): Flow {
 }
 
 /** Reads the id of a token into the operation, which has the key already. */
-function readId(conversation: Conversation): boolean {
+function readId(conversation: RequestConversation): boolean {
   const { request, numbers, input, operation } = conversation.thread;
   const start = request.wordStart[ID_WORD]!;
   if (!numbers.u64(input, start, request.wordEnd[ID_WORD]!)) return false;
@@ -215,7 +215,7 @@ function readId(conversation: Conversation): boolean {
 }
 
 /** `quarantine on|off`: every key is uncacheable until it is turned off. `-F` refuses it, as it refuses flush_all. */
-export function quarantine(conversation: Conversation): Flow {
+export function quarantine(conversation: RequestConversation): Flow {
   const { request, cache, settings } = conversation.thread;
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
   const state = wordText(conversation, SUBCOMMAND_WORD);

@@ -1,5 +1,5 @@
 import { oneWord } from "../../store/base/key_text.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import type { RequestThread } from "../thread_context.ts";
@@ -11,7 +11,7 @@ const PREFIX_WORD = 2;
 const TOKENS_PER_STEP = 32;
 
 /** `token list [<prefix>]`: `TOKEN <key> <id> <age> <owner|-> <peer>` for every update token, then END. */
-export function listTokens(conversation: Conversation): Flow {
+export function listTokens(conversation: RequestConversation): Flow {
   const { thread } = conversation;
   if (thread.request.wordCount > PREFIX_WORD + 1) return answer(conversation, REPLY.ERROR);
   if (!thread.settings.dumpEnabled) return answer(conversation, REFUSAL.TOKEN_LIST_NOT_ALLOWED);

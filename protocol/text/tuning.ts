@@ -1,5 +1,5 @@
 import { CLASSES_MAX, MoveResult, type PageMove } from "../../store/cache.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import { Numbers } from "../numbers.ts";
 import { REFUSAL, REPLY } from "../reply/replies.ts";
 import type { Flow } from "../request.ts";
@@ -22,7 +22,7 @@ const AUTOMOVE_MAX = 2;
 /** More words than a line can have. */
 const MANY = Infinity;
 
-type SubCommand = (conversation: Conversation) => Flow;
+type SubCommand = (conversation: RequestConversation) => Flow;
 
 type SubCommandRow = readonly [
   name: string,
@@ -36,7 +36,7 @@ type SubCommandRow = readonly [
  * Calls the first sub-command that begins with the line's second word and takes so many words
  * behind it (memcached compares no further than what was sent); otherwise: ERROR.
  */
-function dispatch(conversation: Conversation, subCommands: readonly SubCommandRow[]): Flow {
+function dispatch(conversation: RequestConversation, subCommands: readonly SubCommandRow[]): Flow {
   const word = wordText(conversation, 1);
   const count = argumentCount(conversation.thread.request, 2);
   for (const [name, argumentsMin, argumentsMax, handler] of subCommands) {
@@ -46,7 +46,7 @@ function dispatch(conversation: Conversation, subCommands: readonly SubCommandRo
   return answer(conversation, REPLY.ERROR);
 }
 
-function real(conversation: Conversation, index: number): number {
+function real(conversation: RequestConversation, index: number): number {
   const { request, input } = conversation.thread;
   return Numbers.real(input, request.wordStart[index]!, request.wordEnd[index]!);
 }
@@ -60,12 +60,12 @@ const SLABS: readonly SubCommandRow[] = [
 ];
 
 /** `slabs reassign <source> <target>`, `slabs automove …` */
-export function slabs(conversation: Conversation): Flow {
+export function slabs(conversation: RequestConversation): Flow {
   return dispatch(conversation, SLABS);
 }
 
 /** Moves a page at once: pages are small, so no background mover is needed. */
-function reassign(conversation: Conversation): Flow {
+function reassign(conversation: RequestConversation): Flow {
   const { numbers, cache, request } = conversation.thread;
   if (!readInt32(conversation, 2)) return answer(conversation, REFUSAL.BAD_FORMAT);
   const source = numbers.value;
@@ -109,7 +109,7 @@ const REASSIGN_REPLY: Record<MoveResult, Uint8Array> = {
   [MoveResult.SAME_CLASS]: REFUSAL.SAME_CLASS,
 };
 
-function automove(conversation: Conversation): Flow {
+function automove(conversation: RequestConversation): Flow {
   const { tunables, numbers, request } = conversation.thread;
   const word = wordText(conversation, 2);
   if (word === "ratio" || word === "freeratio") {
@@ -146,11 +146,11 @@ const LRU: readonly SubCommandRow[] = [
 ];
 
 /** `lru tune|mode|temp_ttl …` */
-export function lru(conversation: Conversation): Flow {
+export function lru(conversation: RequestConversation): Flow {
   return dispatch(conversation, LRU);
 }
 
-function tune(conversation: Conversation): Flow {
+function tune(conversation: RequestConversation): Flow {
   const { tunables, numbers } = conversation.thread;
   if (!readInt32(conversation, 2) || numbers.value < 0) return answer(conversation, REPLY.ERROR);
   const hotPercent = numbers.value;
@@ -172,14 +172,14 @@ function tune(conversation: Conversation): Flow {
   return answer(conversation, REPLY.OK);
 }
 
-function mode(conversation: Conversation): Flow {
+function mode(conversation: RequestConversation): Flow {
   const word = wordText(conversation, 2);
   if (word !== "flat" && word !== "segmented") return answer(conversation, REPLY.ERROR);
   conversation.thread.tunables.set("lru_segmented", word === "segmented" ? 1 : 0);
   return answer(conversation, REPLY.OK);
 }
 
-function temporaryTtl(conversation: Conversation): Flow {
+function temporaryTtl(conversation: RequestConversation): Flow {
   const { tunables, numbers } = conversation.thread;
   if (!readInt32(conversation, 2)) return answer(conversation, REPLY.ERROR);
   tunables.set("temp_lru", numbers.value < 0 ? 0 : 1);
@@ -219,11 +219,11 @@ const MGDUMP: Dump = {
 };
 
 /** `lru_crawler …` */
-export function crawler(conversation: Conversation): Flow {
+export function crawler(conversation: RequestConversation): Flow {
   return dispatch(conversation, CRAWLER);
 }
 
-function enableCrawler(conversation: Conversation, enable: boolean): Flow {
+function enableCrawler(conversation: RequestConversation, enable: boolean): Flow {
   const { tunables } = conversation.thread;
   const enabled = isCrawlerEnabled(conversation);
   if (enable && enabled) return answer(conversation, REFUSAL.CRAWLER_NOT_STARTED);
@@ -231,11 +231,11 @@ function enableCrawler(conversation: Conversation, enable: boolean): Flow {
   return answer(conversation, REPLY.OK);
 }
 
-function isCrawlerEnabled(conversation: Conversation): boolean {
+function isCrawlerEnabled(conversation: RequestConversation): boolean {
   return conversation.thread.tunables.get("lru_crawler") !== 0;
 }
 
-function crawlerSleep(conversation: Conversation): Flow {
+function crawlerSleep(conversation: RequestConversation): Flow {
   const { tunables, numbers } = conversation.thread;
   if (!readInt32(conversation, 2) || numbers.value < 0) {
     return answer(conversation, REFUSAL.BAD_FORMAT);
@@ -245,7 +245,7 @@ function crawlerSleep(conversation: Conversation): Flow {
   return answer(conversation, REPLY.OK);
 }
 
-function crawlerTocrawl(conversation: Conversation): Flow {
+function crawlerTocrawl(conversation: RequestConversation): Flow {
   const { tunables, numbers } = conversation.thread;
   if (!readInt32(conversation, 2) || numbers.value < 0) {
     return answer(conversation, REFUSAL.BAD_FORMAT);
@@ -255,7 +255,7 @@ function crawlerTocrawl(conversation: Conversation): Flow {
 }
 
 /** Maintenance removes what has expired anyhow, within a second or two. */
-function crawl(conversation: Conversation): Flow {
+function crawl(conversation: RequestConversation): Flow {
   const { inspector } = conversation.thread.cache;
   if (!isCrawlerEnabled(conversation)) return answer(conversation, REFUSAL.CRAWLER_DISABLED);
   if (wordText(conversation, 2) === "hash") return answer(conversation, REFUSAL.CRAWLER_UNKNOWN);
@@ -271,7 +271,7 @@ function crawl(conversation: Conversation): Flow {
 /**
  * A dump begins when nothing else is left to send, as in memcached, where another thread writes the dump.
  */
-function dump(conversation: Conversation, kind: Dump): Flow {
+function dump(conversation: RequestConversation, kind: Dump): Flow {
   const { thread } = conversation;
   if (!isCrawlerEnabled(conversation)) return answer(conversation, REFUSAL.CRAWLER_DISABLED);
   if (!thread.settings.dumpEnabled) return answer(conversation, kind.notAllowed);
@@ -289,7 +289,7 @@ function dump(conversation: Conversation, kind: Dump): Flow {
  * @returns Null for all; undefined when a class does not exist.
  */
 function readClasses(
-  conversation: Conversation,
+  conversation: RequestConversation,
   index: number,
 ): ReadonlySet<number> | null | undefined {
   const word = wordText(conversation, index);

@@ -1,6 +1,6 @@
 import { Activity, NO_OWNER } from "../../store/connections.ts";
 import { WatchEvent } from "../../store/cache.ts";
-import { type Conversation, ConversationState, type Task } from "../conversation.ts";
+import { ConversationState, type RequestConversation, type Task } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import type { RequestThread } from "../thread_context.ts";
@@ -28,7 +28,7 @@ const EVENTS: readonly (readonly [word: string, events: number])[] = [
 const NO_EVENTS = 1 << 30;
 
 /** `watch [<what>…]`: from here on the connection gets lines, and its commands are not read any more. */
-export function watch(conversation: Conversation): Flow {
+export function watch(conversation: RequestConversation): Flow {
   const { thread, owner } = conversation;
   const { reply, request, settings, cache, connections } = thread;
   if (!settings.watchEnabled) return answer(conversation, REFUSAL.WATCH_NOT_ALLOWED);
@@ -57,7 +57,7 @@ class WatchTask implements Task {
     this.#watcher = watcher;
   }
 
-  run(conversation: Conversation, _start: number, end: number): number {
+  run(conversation: RequestConversation, _start: number, end: number): number {
     const { cache, reply } = conversation.thread;
     const { watchLog } = cache;
     for (;;) {

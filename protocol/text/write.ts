@@ -2,7 +2,7 @@ import { type DeleteCommand, StoreMode } from "../../store/operation.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import * as limitsModule from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import * as repliesModule from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import {
@@ -41,7 +41,7 @@ const LATE_REPLY: StoreReply = {
 const NO_REPLY: StoreReply = { put(): void {} };
 
 /** set, add, replace, append, prepend, cas: reads the line's numbers into the operation, then stores. */
-export function store(conversation: Conversation, mode: StoreMode): Flow {
+export function store(conversation: RequestConversation, mode: StoreMode): Flow {
   const { request, numbers, input, operation, memory } = conversation.thread;
   const { wordStart, wordEnd } = request;
   if (!readValueLength(conversation, LENGTH_WORD)) return Flow.DONE;
@@ -62,7 +62,7 @@ export function store(conversation: Conversation, mode: StoreMode): Flow {
 }
 
 /** Stores the data block as `operation` says, and answers with a line unless `noreply` was given. */
-export function storeAndAnswer(conversation: Conversation): Flow {
+export function storeAndAnswer(conversation: RequestConversation): Flow {
   const { request, reply } = conversation.thread;
   const outcome = storeBlock(conversation);
   if (outcome === Block.INCOMPLETE) return Flow.INCOMPLETE;
@@ -74,7 +74,7 @@ export function storeAndAnswer(conversation: Conversation): Flow {
   return afterBlock(conversation);
 }
 
-function readCompare(conversation: Conversation): boolean {
+function readCompare(conversation: RequestConversation): boolean {
   const { request, numbers, input, operation } = conversation.thread;
   if (request.wordCount <= CAS_WORD) return false;
   if (!numbers.u64(input, request.wordStart[CAS_WORD]!, request.wordEnd[CAS_WORD]!)) return false;
@@ -84,27 +84,27 @@ function readCompare(conversation: Conversation): boolean {
 }
 
 /** Refuses a storage line whose data block's length is known, and skips the block. */
-export function refuseBlock(conversation: Conversation): Flow {
+export function refuseBlock(conversation: RequestConversation): Flow {
   answer(conversation, REFUSAL.BAD_FORMAT);
   return swallowBlock(conversation);
 }
 
 /** Starts an operation on the key in the line's second word. Returns false when the key is too long. */
-export function readKey(conversation: Conversation, word = KEY_WORD): boolean {
+export function readKey(conversation: RequestConversation, word = KEY_WORD): boolean {
   const { request, operation } = conversation.thread;
   operation.begin(request.wordStart[word]!, request.wordLength(word));
   return operation.keyLength <= KEY_LENGTH_MAX;
 }
 
 /** `delete <key>` */
-export function remove(conversation: Conversation): Flow {
+export function remove(conversation: RequestConversation): Flow {
   if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
   return answerOutcome(conversation, removeKey(conversation, "delete"));
 }
 
 /** Deletes the operation's key. @param deletedBy What watchers are told. */
 export function removeKey(
-  conversation: Conversation,
+  conversation: RequestConversation,
   deletedBy: DeleteCommand | null,
 ): Outcome {
   const { operation, cache, input, tunables, prefixes } = conversation.thread;
@@ -116,7 +116,7 @@ export function removeKey(
 }
 
 /** `touch <key> <exptime>` */
-export function touch(conversation: Conversation): Flow {
+export function touch(conversation: RequestConversation): Flow {
   const { request, numbers, input, operation, cache, memory } = conversation.thread;
   if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
   if (!numbers.int32(input, request.wordStart[2]!, request.wordEnd[2]!)) {
@@ -127,7 +127,7 @@ export function touch(conversation: Conversation): Flow {
 }
 
 /** incr and decr. */
-export function arithmetic(conversation: Conversation, increment: boolean): Flow {
+export function arithmetic(conversation: RequestConversation, increment: boolean): Flow {
   const { request, numbers, input, operation, cache, reply } = conversation.thread;
   if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
   if (!numbers.u64(input, request.wordStart[DELTA_WORD]!, request.wordEnd[DELTA_WORD]!)) {

@@ -1,6 +1,6 @@
 import type { ConnectionId } from "../../store/connections.ts";
 import { STAT } from "../../store/stats.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import type { RequestThread } from "../thread_context.ts";
 import { Wait } from "./wait.ts";
 import { Access } from "../auth/access.ts";
@@ -14,7 +14,7 @@ export interface AuthReply {
 
 /** Begins to check a password; the connection waits for the verdict. */
 export function authenticate(
-  conversation: Conversation,
+  conversation: RequestConversation,
   credentials: Credentials,
   reply: AuthReply,
 ): void {
@@ -27,11 +27,11 @@ export function authenticate(
 }
 
 /** Refuses credentials that no user can have. */
-export function refuseAuthentication(conversation: Conversation, reply: AuthReply): void {
+export function refuseAuthentication(conversation: RequestConversation, reply: AuthReply): void {
   decide(conversation, Access.NONE, reply);
 }
 
-function decide(conversation: Conversation, access: Access, reply: AuthReply): void {
+function decide(conversation: RequestConversation, access: Access, reply: AuthReply): void {
   const { thread } = conversation;
   const { stats } = thread.memory;
   stats[STAT.auth_cmds]! += 1;
@@ -56,7 +56,7 @@ class AuthWait extends Wait {
     return auth!.verdictOf(this.#owner) !== null;
   }
 
-  protected answer(conversation: Conversation): void {
+  protected answer(conversation: RequestConversation): void {
     decide(conversation, conversation.thread.auth!.verdictOf(this.#owner)!, this.#reply);
   }
 

@@ -1,6 +1,6 @@
 import { OWNER_TAG_LENGTH_MAX, WaiterState } from "../../store/cache.ts";
 import { INPUT_BYTES } from "../../store/limits.ts";
-import type { Conversation } from "../conversation.ts";
+import type { RequestConversation } from "../conversation.ts";
 import type { RequestThread } from "../thread_context.ts";
 import { StoreWait } from "./wait.ts";
 
@@ -26,7 +26,7 @@ export class TokenWait extends StoreWait {
     this.#reply = reply;
   }
 
-  protected answer({ thread }: Conversation): void {
+  protected answer({ thread }: RequestConversation): void {
     const { waiter, waiters } = this;
     if (waiters.stateOf(waiter) !== WaiterState.GRANTED) this.#reply.failed(thread);
     else this.#reply.granted(thread, waiters.idLow(waiter), waiters.idHigh(waiter));
@@ -44,7 +44,7 @@ const PRINTABLE_LAST = 0x7e;
  * @returns False when the tag is longer than 64 bytes or has bytes that are not printable ASCII.
  */
 export function readTokenOwner(
-  { thread, owner }: Conversation,
+  { thread, owner }: RequestConversation,
   start: number,
   end: number,
 ): boolean {
