@@ -11,7 +11,7 @@ function read(id) {
   return cache.getOrLoad(`article:${id}`, () => articles.get(id), { ttlSec: 60 });
 }
 
-/** Changes an article: nobody gets the old one from the cache afterwards. */
+/** Changes an article: no reader gets the old one from the cache afterwards. */
 function write(id, article) {
   return cache.put(`article:${id}`, () => {
     articles.set(id, article); // run the transaction here, and return when it is committed

@@ -119,7 +119,7 @@ export interface StoreOptions {
   startedUnixSec: number;
   /** The first id handed out; never one that an earlier process used. */
   firstId: number;
-  /** The secret of the key hash: nobody who does not know it can choose keys that collide. */
+  /** The secret of the key hash: without it, a client cannot choose keys that collide. */
   hashSeed: HashSeed;
   lockLimits: LockLimits;
   /** `-o compat=yrmcds`: a lock is refused to its own holder too, and anybody may touch a locked item. */
@@ -136,7 +136,7 @@ interface RowStoreOptions {
   readonly prefixes: readonly string[];
   /** How an expiry time of a row is treated: the request is refused, it is ignored, or a column stores it. */
   readonly expiry: "refuse" | "ignore" | "column";
-  /** What renews the right to serve rows from the cache, as errors name it; left out: the right has no end. */
+  /** The source of the right to serve rows from the cache, as errors name it; left out: the right has no end. */
   readonly rightFrom?: string | undefined;
   /** Whether another server has the database, and the locks of rows; left out: no. */
   readonly isNode?: boolean;

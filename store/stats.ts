@@ -70,7 +70,7 @@ export const STORE_STATS = [
   ["token_refused",       "commands", "stores refused: an update token is out, or quarantine"],
   ["token_journal_syncs", "times", "the journal of update tokens was synced to the disk"],
   ["token_journal_errors", "tokens", "update tokens refused: the journal could not be written"],
-  ["log_worker_written",  "lines", "events that somebody watched for"],
+  ["log_worker_written",  "lines", "events that a watcher asked for"],
   ["log_watcher_sent",    "lines", "put into the buffers of watchers"],
   ["log_watcher_skipped", "lines", "that a watcher lost, its buffer being full"],
 ] as const satisfies readonly StatRow[];
@@ -91,7 +91,7 @@ export const CLASS_STATS = [
   ["evicted_unfetched",   "items", "never read, removed to make room"],
   ["evicted_moved",       "items", "removed so that a page could go to another class"],
   ["outofmemory",         "items", "stores that found no memory"],
-  ["reclaimed",           "items", "expired items removed to make room, or because their key was stored anew"],
+  ["reclaimed",           "items", "expired items removed to make room, or because their key was stored again"],
   ["expired_unfetched",   "items", "expired and removed without ever being read"],
   ["swept",               "items", "expired items removed by maintenance"],
   ["pages_in",            "pages", "taken from other classes"],

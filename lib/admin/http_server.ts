@@ -40,7 +40,7 @@ export interface Reply {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A reply that goes on: server-sent events. */
+/** A reply without an end: server-sent events. */
 interface StreamReply extends Omit<Reply, "body"> {
   /**
    * Begins to send.
@@ -51,7 +51,7 @@ interface StreamReply extends Omit<Reply, "body"> {
   readonly stream: (send: (text: string) => void) => () => void;
 }
 
-/** What handlers see of a request. Names of headers are in lower case. */
+/** A request, as handlers see it. Names of headers are in lower case. */
 export interface AdminRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   /** The address of the client, without its port. */
@@ -198,7 +198,7 @@ export class AdminServer {
     };
     if (this.#tls === null) return open(stream);
     this.#tls.accept(stream, (secure) => {
-      // Whatever is wrong with it: the connection ends, and `stream` reports it.
+      // Every error ends the connection, and `stream` reports it.
       secure.on("error", () => stream.destroy());
       secure.on("close", () => stream.destroy());
       open(secure);

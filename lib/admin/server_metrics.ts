@@ -33,7 +33,7 @@ const TABLES: readonly Table[] = [
   [commandStatistics, opMetric],
 ];
 
-/** Where the admin port's statistics come from: those of one thread, which serves no connections. */
+/** Source of the admin port's statistics: a thread that serves no connections. */
 export interface AdminSource extends StatSource {
   readonly cache: Cache;
 }

@@ -263,7 +263,7 @@ const ROWS = [
   ["standby",        "",   "switch", "",              NONE, NONE,  "",                 "with --db: wait while another origin serves the rows of the database, then take over; by default the start fails"],
   ["take-over",      "",   "switch", "",              NONE, NONE,  "",                 "with --db: take over from another origin, which ends"],
   ["member-time",    "",   "whole",  "milliseconds",   100, 3600000, "2000",           "with --db: how long a node serves rows after its origin's last answer, and with PostgreSQL, how long this server does while the database does not answer; the next origin waits as long, unless this one was shut down and had no nodes"],
-  ["member-drift",   "",   "whole",  "percent",          0, 1000,  "10",               "with --db: how much slower the clocks of nodes may run; an origin waits so much longer before it goes on without a node"],
+  ["member-drift",   "",   "whole",  "percent",          0, 1000,  "10",               "with --db: how much slower the clocks of nodes may run; an origin waits so much longer before it writes without a node"],
   ["origin",         "",   "list",   "host:port",     NONE, NONE,  "",                 "be a node: read and write rows through this origin, a server with --db; separate several with commas, they are tried in their order"],
   ["node-name",      "",   "text",   "name",          NONE, NONE,  "",                 "with --origin: name of this node in the origin's list of caches; by default the address it listens on"],
   ["origin-login",   "",   "text",   "path",          NONE, NONE,  "",                 "file with the line user:password for an origin that asks for passwords; the level node is needed"],

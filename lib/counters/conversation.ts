@@ -92,7 +92,7 @@ const ROWS: readonly Row[] = [
 const DROPS_MAX = 1000;
 const NOTHING = new ByteRegion(new ArrayBuffer(0));
 
-/** What the conversations use of the thread that serves them. */
+/** The part of their thread that conversations use. */
 export interface CounterThread {
   readonly input: ByteRegion;
   readonly reply: ReplyBuffer;
@@ -101,7 +101,7 @@ export interface CounterThread {
   nowSec(): number;
 }
 
-/** What all conversations share: the counters, and the regions and budget of their thread. */
+/** The parts that all conversations share: the counters, and the regions and budget of their thread. */
 export class CounterState {
   readonly counters: Counters;
   /** Well-formed requests of each command in the table. */
@@ -232,7 +232,9 @@ export class CounterConversation implements ServedConversation {
 
   // --- requests ----------------------------------------------------------------------------------
 
-  /** Executes the next request of the input [start, end). Returns where it ends. Sets `state` if there is none. */
+  /**
+   * Executes the next request of the input [start, end). Returns where it ends. Sets `state` if no request is complete.
+   */
   #takeRequest(start: number, end: number): number {
     const { input } = this.#counters.thread;
     const skipped = Math.min(this.#bytesToSkip, end - start);

@@ -70,7 +70,7 @@ export class Counters {
     return this.#byName.get(name);
   }
 
-  /** Iterates over all counters. Counters made or dropped meanwhile may be missing. */
+  /** Iterates over all counters. Counters made or dropped during it may be missing. */
   all(): Iterator<CounterView> {
     return this.#byName.values();
   }
@@ -82,7 +82,7 @@ export class Counters {
   }
 
   /**
-   * Acquires all resources or none. Makes the counter if there is none.
+   * Acquires all resources or none. Makes a missing counter.
    *
    * @param resources 1..maximum
    * @param maximum At most 2^32-1.

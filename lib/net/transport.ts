@@ -1,6 +1,6 @@
 import type { TlsSettings, WireProtocol } from "../../protocol/settings.ts";
 
-/** What a listener's connections speak. */
+/** The protocol of a listener's connections. */
 export type ListenProtocol = WireProtocol | "counters";
 
 /**

@@ -64,7 +64,7 @@ export function createWaker(
 }
 
 /**
- * Returns a clock in milliseconds that all threads share and that nobody sets. Without the C library it stands still
+ * Returns a clock in milliseconds that all threads share and that cannot be set. Without the C library it stands still
  * while the machine is suspended.
  */
 export function createClock(name: TransportName): () => number {

@@ -80,7 +80,7 @@ export function* udpDatagrams(
   }
 }
 
-/** Returns the end of the complete binary request at the start of the payload [start, end), or 0 if there is none. */
+/** Returns the end of the complete binary request at the start of the payload [start, end), or 0 without one. */
 export function binaryRequestEnd(bytes: Uint8Array, start: number, end: number): number {
   if (bytes[start] !== BINARY_REQUEST_MAGIC || end - start < BINARY_HEADER_BYTES) return 0;
   const requestEnd = start + BINARY_HEADER_BYTES + uint32(bytes, start + 8);

@@ -56,7 +56,7 @@ export function setSocketMode(listen: UnixListen): void {
   Deno.chmodSync(listen.path, listen.mode);
 }
 
-/** Returns the inode of the path's socket; null: there is none. */
+/** Returns the inode of the path's socket, or null without one. */
 export function socketFileId({ path }: UnixListen): number | null {
   try {
     const { isSocket, ino } = Deno.lstatSync(path);

@@ -8,7 +8,7 @@ import type { TransportEvent, TransportOptions } from "./transport.ts";
 /** The services of a thread, by the protocol of a listener. Null: other threads serve it. */
 type Services = Readonly<Record<WireProtocol, CacheService> & { counters: Service | null }>;
 
-/** What a transport uses of its thread. */
+/** The part of its thread that a transport uses. */
 export type TransportThread = Pick<
   ThreadContext,
   | "auth"

@@ -29,7 +29,7 @@ export class ActiveViews {
   /** Why a key cannot be written; null: it can. */
   refusalOf(key: string): string | null {
     const found = this.find(key);
-    return found && `the keys ${found.view.name} are of a view, which nobody writes`;
+    return found && `the keys ${found.view.name} are of a view, which cannot be written`;
   }
 
   /** `PreparedViews.readMany` */

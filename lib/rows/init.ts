@@ -19,7 +19,7 @@ import { readViewsFile } from "./views/views_file.ts";
 /** Matches the errors of PostgreSQL and SQLite about a user who may not create tables. */
 const NOT_PERMITTED = /permission denied|must be owner|readonly database/;
 
-/** What is to be made. */
+/** The objects that `init` makes. */
 interface InitOptions extends DatabaseOptions {
   /** Whether an origin is to follow the changes of other writers. */
   readonly follows: boolean;

@@ -7,7 +7,7 @@ import type { ProxyToken } from "./flows/token_states.ts";
 import type { NodeOptions } from "./nodes/options.ts";
 import type { RowsOptions } from "./options.ts";
 
-/** What the database thread needs to begin. */
+/** The start message of the database thread. */
 export interface RowsStart {
   readonly options: RowsOptions | NodeOptions;
   readonly shared: SharedMemory;
@@ -15,7 +15,7 @@ export interface RowsStart {
   readonly lifecycle: SharedArrayBuffer;
   /** The threads that serve connections, which the database thread wakes. */
   readonly member: ThreadMember;
-  /** The mark of the rows that a snapshot has brought into the cache; null: there is none in it. */
+  /** The mark of the rows that a snapshot has brought into the cache; null: it has no rows. */
   readonly savedMark: string | null;
   /** Whether the rows are saved at the end. */
   readonly savesRows: boolean;

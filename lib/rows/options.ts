@@ -2,9 +2,9 @@ import type { CacheAddress } from "./caches/caches_file.ts";
 import type { DatabaseOptions } from "./databases/open_backend.ts";
 import type { TakeoverRule } from "./flows/takeover.ts";
 
-/** What a server with rows knows of its database and of the listed caches. Plain data, for the database's thread. */
+/** The database and the listed caches of a server with rows. Plain data, for the database's thread. */
 export interface RowsOptions extends DatabaseOptions {
-  /** What becomes of expiry times: an error, nothing, or a value of the column `names.expiry`. */
+  /** The treatment of expiry times: an error, nothing, or a value of the column `names.expiry`. */
   readonly expiry: "refuse" | "ignore" | "column";
   /** Those of `--cache`; none with `--caches`. */
   readonly caches: readonly CacheAddress[];
@@ -15,9 +15,9 @@ export interface RowsOptions extends DatabaseOptions {
   readonly cacheLoginFile: string;
   /** Path of the certificates that verify those of caches; "": caches are reached without TLS. */
   readonly cacheCaCertPath: string;
-  /** What this server does about another origin. */
+  /** The server's conduct towards another origin. */
   readonly takeover: TakeoverRule;
-  /** What renews the right to serve rows from the cache, as errors name it; undefined: the right has no end. */
+  /** The source of the right to serve rows from the cache, as errors name it; undefined: the right has no end. */
   readonly rightFrom: string | undefined;
   /** How long rows may be served from the cache after the database has confirmed that no other origin took over. */
   readonly rightMs: number;

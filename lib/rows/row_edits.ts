@@ -8,10 +8,10 @@ import type { Change, Edit, Row } from "./databases/backend.ts";
 const U64_MAX = 2n ** 64n - 1n;
 const NO_DATA = new Uint8Array();
 
-/** What a client wants to write, wherever it is connected. */
+/** A client's write, at the origin or at a node. */
 export type RowWish = Omit<RowRequest, "slot" | "owner" | "leaseId">;
 
-/** What a client's write does to a row, and how it ended. */
+/** The effect of a client's write on a row, and its outcome. */
 export class RowEdit {
   readonly #request: RowWish;
   readonly #data: Uint8Array;

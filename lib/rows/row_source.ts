@@ -1,7 +1,7 @@
 import type { Read, WriteReply } from "./flows/flows.ts";
 import type { QueuedWrite } from "./write_queue.ts";
 
-/** Where rows come from, and go to: a database, or the origin of a node. */
+/** The source of rows, which also writes them: a database, or the origin of a node. */
 export interface RowSource {
   /** Why no row may be answered any more; null: rows may be answered. */
   readonly endText: string | null;

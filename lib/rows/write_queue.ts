@@ -15,7 +15,7 @@ export interface QueuedWrite extends GroupWrite {
   /** Length of its value. */
   readonly bytes: number;
   readonly sinceMs: number;
-  /** What a client asked for; left out: the write is made under a token. */
+  /** The client's edit; left out: the write is made under a token. */
   readonly work?: RowEdit;
   answer(reply: WriteReply): void;
 }

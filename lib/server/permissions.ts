@@ -43,7 +43,7 @@ interface MissingPermission {
 interface MissingPermissions {
   readonly missing: readonly MissingPermission[];
   readonly command: string;
-  /** What the command goes without; "": nothing. */
+  /** The feature that the command does without; "": none. */
   readonly cost: string;
 }
 

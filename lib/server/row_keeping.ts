@@ -39,7 +39,7 @@ export class RowKeeping {
     return this.#snapshot?.isLoaded ? this.#loaded?.mark ?? null : null;
   }
 
-  /** What the snapshot says of the rows in it. @param mark What the origin has noted at its end; "": nothing. */
+  /** Describes the rows in the snapshot. @param mark The origin's note at its end; "": none. */
   saved(mark: string): SavedRows | null {
     if (mark === "" || this.#options === null) return null;
     return { prefixes: this.#prefixes, options: this.#options, mark };

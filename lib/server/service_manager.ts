@@ -9,14 +9,14 @@ const SOCKET_VARIABLE = "NOTIFY_SOCKET";
 const SOCKETS_PID_VARIABLE = "LISTEN_PID";
 const SOCKETS_VARIABLE = "LISTEN_FDS";
 const FIRST_SOCKET = 3;
-/** Work that goes on gets so much more time at each message; it must go on faster than that. */
+/** The time that each message gives to work in progress. The next message must come before it is over. */
 const EXTENSION_US = 120_000_000;
-/** Between two messages about work that goes on. */
+/** Between two messages about work in progress. */
 const PAUSE_MS = 5000;
 
 /** systemd, or another service manager that waits until the server is ready, and until it has stopped. */
 export class ServiceManager {
-  /** Null: nobody wants to know, or the transport cannot send. */
+  /** Null: no service manager, or a transport that cannot send. */
   readonly #send: ((text: string) => boolean) | null;
   #nextMs = 0;
 
@@ -73,7 +73,7 @@ export class ServiceManager {
     this.#notify(`STOPPING=1\nSTATUS=stopping\nEXTEND_TIMEOUT_USEC=${EXTENSION_US}`);
   }
 
-  /** A long work goes on: the manager must not give up. */
+  /** Long work is in progress: the manager must not give up. */
   goesOn(): void {
     const nowMs = performance.now();
     if (nowMs < this.#nextMs) return;

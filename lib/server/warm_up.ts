@@ -54,7 +54,7 @@ function serveScratch(shared: SharedState, serverSettings: Settings): void {
     tokenEntries: 0,
     tokenPersistence: "off",
     strictPrefixes: [],
-    // Nobody answers requests for rows.
+    // No database thread answers requests for rows.
     rows: shared.memory.options.rows && { prefixes: [], expiry: "refuse" },
   });
   Cache.format(new Memory(memory));

@@ -3,7 +3,7 @@ import { partChecksum } from "./snapshot_format.ts";
 /** Consecutive pages of a snapshot, and the memory for them. */
 export interface PieceToRead {
   readonly bytes: Uint8Array;
-  /** Where it begins in the file, in bytes. */
+  /** Its offset in the file, in bytes. */
   readonly position: number;
   /** Its number among the parts that have checksums. */
   readonly part: number;
@@ -18,7 +18,7 @@ export interface PageReading {
   readonly taken: Int32Array;
 }
 
-/** What a thread says: bytes that it has read, or why it has ended; null: it has nothing left to do. */
+/** A message of a thread: bytes that it has read, or why it has ended; null: its work is done. */
 export type ReadingMessage =
   | { readonly kind: "read"; readonly bytes: number }
   | { readonly kind: "ended"; readonly reason: string | null };

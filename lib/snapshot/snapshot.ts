@@ -36,7 +36,7 @@ export class Snapshot {
   #isRefused = false;
   #isLoaded = false;
   #isWriting = false;
-  /** What the store's clock says at the start of the process, in milliseconds. */
+  /** The store's clock at the start of the process, in milliseconds. */
   readonly clockMs: number = 0;
 
   /**
@@ -77,7 +77,7 @@ export class Snapshot {
     return this.#reader?.description.rows ?? null;
   }
 
-  /** Returns the options of a store that goes on with the snapshot. */
+  /** Returns the options of a store that continues the snapshot's. */
   storeOptions(options: StoreOptions): StoreOptions {
     return this.#reader === null
       ? options
@@ -133,7 +133,7 @@ export class Snapshot {
     return 0;
   }
 
-  /** Verifies the pages, then stores their items anew. @returns How many were left out. */
+  /** Verifies the pages, then stores their items as new ones. @returns The number of items left out. */
   async #loadItems(
     reader: SnapshotReader,
     cache: Cache,
@@ -286,7 +286,7 @@ class Progress {
   }
 }
 
-/** Runs a generator to its end; signals are handled meanwhile. */
+/** Runs a generator to its end; signals are handled between its steps. */
 async function inSlices(work: Generator<void>, onProgress: () => void): Promise<void> {
   const turns = new Turns();
   for (const _ of work) {

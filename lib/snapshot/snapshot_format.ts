@@ -36,7 +36,7 @@ const PAGES_ALIGNMENT = 4096;
 const DESCRIPTION_BYTES_MAX = 1024 * 1024;
 const CHECKSUM_BYTES = 4;
 
-/** What a snapshot says of the rows of a database in it. */
+/** The description of a database's rows in a snapshot. */
 export interface SavedRows {
   /** Prefixes of the keys that are rows; "": all. */
   readonly prefixes: readonly string[];
@@ -46,7 +46,7 @@ export interface SavedRows {
   readonly mark: string;
 }
 
-/** What a snapshot says of itself. */
+/** The description of a snapshot. */
 export interface Description {
   readonly writtenBy: string;
   readonly writtenUnixMs: number;
@@ -55,7 +55,7 @@ export interface Description {
   readonly rows?: SavedRows | null;
 }
 
-/** Where the parts of a snapshot lie, in bytes. */
+/** Offsets of the parts of a snapshot, in bytes. */
 export interface Places {
   readonly tables: number;
   readonly pages: number;

@@ -7,7 +7,7 @@ const INITIAL_3 = 0x74656462;
 /** Marks the end of the input before the finalization. */
 const END_MARK = 0xff;
 
-/** The hash's own key: two words, 64 secret bits. Nobody who does not know them can choose keys that collide. */
+/** The hash's own key: two words, 64 secret bits. Without them, a client cannot choose keys that collide. */
 export type HashSeed = Int32Array;
 
 /**

@@ -284,7 +284,7 @@ class Check {
     ) {
       assert(
         pages[page * PAGE.WORDS + PAGE.CLASS] === PAGE_OWNER.NOBODY,
-        "a free page is nobody's",
+        "a free page has no owner",
       );
       count++;
     }

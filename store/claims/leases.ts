@@ -28,7 +28,7 @@ const { STAT } = statsModule;
  *                                             nothing outlives the deadline the   delete, flush_all, a fill under a
  *                                             lease had                           later lease
  *
- * A dirty key may be held at the same time, when its value is gone and somebody asked for a lease.
+ * A dirty key may be held at the same time, when its value is gone and a client asked for a lease.
  * No key has a live value and is held. No read but getss, lease-get, mg with N and the listings
  * sees any of this. A lease refuses stores by its id, which is never handed out again;
  * deadlines only decide how long others wait.

@@ -26,7 +26,7 @@ const HIT_BITS = FREQUENCY_MASK | STATE.FETCHED;
  *
  * A thread that reads without the mutex must not write to items, because the memory may belong to another item by
  * then. It delays its hits in a list of its own (`delay`), and notes them when it has the mutex (`apply`). A hit is
- * dropped if its item has been replaced, changed, moved or removed meanwhile.
+ * dropped if its item has since been replaced, changed, moved or removed.
  *
  * Other threads see a delayed hit late, for example in meta flag `h`; the thread itself does not, because
  * `Cache.enter` applies its list.

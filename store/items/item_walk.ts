@@ -7,7 +7,7 @@ const SLICE_ITEMS = 64;
 
 /**
  * Calls `visit` with every live item of some classes, and yields from time to time so that the
- * caller can release the mutex. Items that are stored, or moved to another page, meanwhile may be
+ * caller can release the mutex. Items that are stored, or moved to another page, during the walk may be
  * missed or met twice.
  *
  * @param classes Null: all.
@@ -21,7 +21,7 @@ export function* walkItems(
   for (let page = 0; page < memory.control[CONTROL.PAGES_EVER_USED]!; page++) {
     const row = page * PAGE.WORDS;
     for (let index = 0;; index++) {
-      // Read anew each time: the page may have changed hands since the last yield.
+      // Read each time: the page may have changed hands since the last yield.
       const classId = memory.pages[row + PAGE.CLASS]!;
       if (classId <= 0 || index >= memory.pages[row + PAGE.CARVED]!) break;
       if (classes !== null && !classes.has(classId)) break;
@@ -37,7 +37,7 @@ export function* walkItems(
 
 /**
  * Calls `visit` with the live items of a class, those of the small queue first, in each queue the
- * newest first, and yields from time to time. Items that others queue anew meanwhile may be missed
+ * newest first, and yields from time to time. Items that others queue again during the walk may be missed
  * or met twice.
  */
 export function* walkQueues(

@@ -4,7 +4,7 @@ import { CONTROL } from "../memory/memory.ts";
 
 /**
  * Visits all live items in steps, between which other threads may change the store. An item that
- * exists all the time is visited once; one that is stored or removed meanwhile, perhaps. The caller
+ * exists all the time is visited once; one that is stored or removed during the walk, perhaps. The caller
  * holds the mutex during a step.
  */
 export class KeyWalk {

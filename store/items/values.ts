@@ -99,7 +99,7 @@ export class Values {
   }
 
   /**
-   * Pins an item: its memory stays, even if the item is replaced or deleted meanwhile.
+   * Pins an item: its memory stays, even if the item is replaced or deleted.
    *
    * @returns False for an item without a chain, which cannot be pinned: see `Allocator.allocate`.
    */

@@ -30,7 +30,7 @@ const ENTRY = {
 const LIST_WORDS = LIST.WORDS + ENTRIES * ENTRY.WORDS;
 const USES = 3;
 
-/** What a sampled request did with its key. */
+/** The use that a sampled request made of its key. */
 export const KeyUse = { HIT: 0, MISS: 1, WRITE: 2 } as const;
 export type KeyUse = typeof KeyUse[keyof typeof KeyUse];
 

@@ -21,8 +21,8 @@ import { CONTROL, type Memory, SEGMENT_MASK, SEGMENT_SHIFT } from "./memory.ts";
  * The upper 16 bits of an id are those of the last one handed out, for ids are counted: an item would have to outlive
  * 2^48 changes to be given another one's.
  *
- * An item whose head does not fit the largest ordinary class goes on in a chain of chunks, each with the same 8 words.
- * A chunk of a chain may be a run: several chunks in a row, with one such header.
+ * An item whose head does not fit the largest ordinary class continues in a chain of chunks, each with the same 8
+ * words. A chunk of a chain may be a run: several chunks in a row, with one such header.
  *
  * A reference is good until the next call that may store, evict or run maintenance.
  */
@@ -73,7 +73,7 @@ export const STATE = {
   /** In the hash index and in a queue. */
   LINKED: 1 << 11,
   HAS_FLAGS: 1 << 12,
-  /** Goes on in a chain of chunks. */
+  /** Continues in a chain of chunks. */
   CHAINED: 1 << 13,
   /** Read at least once since it was stored. */
   FETCHED: 1 << 14,
@@ -101,7 +101,7 @@ export const STATE = {
   DETACHED: 1 << 26,
   /** Says that the database has no such row. Its deadline is ABSENT_DEADLINE, so every reader takes it for dead. */
   ABSENT: 1 << 27,
-  /** The value of a locked row that is being written, or has been: nobody reads it. Its deadline as ABSENT's. */
+  /** The value of a locked row that is being written, or has been: it cannot be read. Its deadline as ABSENT's. */
   VOID: 1 << 28,
 } as const;
 

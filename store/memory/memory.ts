@@ -27,7 +27,7 @@ import { WATCH_RING_BYTES, watchBytesNeeded } from "./watch_layout.ts";
  *   segments  SharedArrayBuffers of at most 1 GiB, divided into pages. More than 2^31 bytes in one array would make
  *             V8 leave 32-bit arithmetic (measured: 5.5 times slower).
  *
- * A page belongs to a slab class, to the hash index, to the ghost table, or to nobody (the pool of free pages).
+ * A page belongs to a slab class, to the hash index, to the ghost table, or to no one (the pool of free pages).
  */
 
 /** Words that every read needs and that change seldom: they share no processor's cache line with the others. */
@@ -65,14 +65,14 @@ const WORDS = [
   "MOVE_PAGE", // the page that is being emptied, or NO_PAGE; see page_evacuator.ts
   "MOVE_TO", // the class that gets it, or one of PAGE_OWNER
   "MOVE_CHUNK", // the next chunk to be emptied
-  "SWEEP_PAGE", // where the sweep for dead items goes on, see expiry.ts
+  "SWEEP_PAGE", // the next page of the sweep for dead items, see expiry.ts
   "SWEEP_CHUNK",
   "SWEEP_SOONEST_SEC",
   "SWEEP_BUDGET_SEC", // the second in which the sweep did SWEEP_UNITS
   "SWEEP_UNITS",
   "RESERVED_ITEMS", // reserved for values still arriving, see arriving_values.ts
   "LEASE_CURR", // leases held, see leases.ts
-  "LEASE_SWEEP", // where maintenance goes on with leases
+  "LEASE_SWEEP", // the next lease of the sweep for ended ones
   "UNCACHEABLE", // how many update tokens are out, and bits for quarantine; see update_tokens.ts
   "QUARANTINE_END_SEC", // when quarantine ends by itself; 0: never
   "CLOCK_SHIFT_SEC", // how far the clock was moved by hand, see clock.ts
@@ -92,7 +92,7 @@ export const CONTROL = Object.fromEntries([
   readonly [Name in typeof READ_WORDS[number] | typeof WORDS[number]]: number;
 };
 
-/** Stands for a page where there is none. */
+/** Stands for no page. */
 export const NO_PAGE = -1;
 
 /** Words of a page's row. */

@@ -34,7 +34,7 @@ export const NO_SLOT = 0;
 
 const HEADER = {
   FREE: 0, // head of the list of slots given back
-  FREE_SLOTS: 1, // slots nobody has: given back and never used
+  FREE_SLOTS: 1, // free slots: given back and never used
   LAST_USED: 2, // slots behind it were never handed out
   RECORDS: 3,
   OLDEST: 4, // of AgeList
@@ -151,7 +151,7 @@ export class SlotTable {
   }
 
   /**
-   * The first record of a bucket. A listing that releases the mutex goes on at a bucket: records come and go, buckets
+   * The first record of a bucket. A listing that releases the mutex continues at a bucket: records come and go, buckets
    * stay.
    */
   head(bucket: number): number {

@@ -6,7 +6,7 @@
  */
 const VERSION_GROUPS = 8192;
 
-/** Stands for a group where there is none: versions are off, or the group has a change in progress. */
+/** Stands for no group: versions are off, or the group has a change in progress. */
 export const NO_GROUP = -1;
 
 /** A group whose change the caller of `begin` must end, or NO_GROUP. */

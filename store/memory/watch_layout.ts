@@ -14,7 +14,7 @@ export const WATCH_HEADER = {
 
 /** The row of a watcher. */
 export const WATCHER = {
-  EVENTS: 0, // 0: nobody's
+  EVENTS: 0, // 0: free
   THREAD: 1,
   OWNER: 2,
   START: 3, // of the ring's content, in bytes

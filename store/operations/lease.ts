@@ -139,7 +139,7 @@ export class LeaseOperations {
     return Outcome.NOT_FOUND;
   }
 
-  /** Shows a lease that another client seems to hold for one more second: readers ask again, and nobody fills. */
+  /** Shows a lease that another client seems to hold for one more second: readers ask again, and no client fills. */
   refuse(operation: Operation): Outcome {
     const { memory } = this.#links;
     takeId(memory);

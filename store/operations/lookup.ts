@@ -34,7 +34,7 @@ export class Lookup {
     return NO_ITEM;
   }
 
-  /** As `live`, but counts a dead item as reclaimed, as memcached does when its key is stored anew. */
+  /** As `live`, but counts a dead item as reclaimed, as memcached does when its key is stored again. */
   forStore(key: Key): ItemRef {
     const item = this.#links.index.find(key);
     if (this.#links.watch.isOn) this.#report(item, key);

@@ -14,7 +14,7 @@ import type { Versions } from "../memory/versions.ts";
 import * as versionsModule from "../memory/versions.ts";
 import { Outcome } from "../outcome.ts";
 import * as statsModule from "../stats.ts";
-import { CHANGED_MEANWHILE, type StoreOperations } from "./store.ts";
+import { START_OVER, type StoreOperations } from "./store.ts";
 
 const { KeyUse } = hotKeysModule;
 const { NO_ITEM, STATE } = itemModule;
@@ -138,12 +138,12 @@ export class MetaOperations {
     const begun = isChained ? NO_GROUP : this.#versions.begin(operation.hash);
     if (lacksIdRoom) item = this.#storeOperations.copy(operation, item);
     else this.#storeOperations.assignId(operation, item);
-    if (item !== NO_ITEM && item !== CHANGED_MEANWHILE) {
+    if (item !== NO_ITEM && item !== START_OVER) {
       if (touches) this.touch(operation, item, deadlineSec);
       this.#stale(item);
     }
     this.#versions.end(begun);
-    if (item === CHANGED_MEANWHILE) return this.markStale(operation, touches);
+    if (item === START_OVER) return this.markStale(operation, touches);
     return item === NO_ITEM ? Outcome.NO_MEMORY : Outcome.OK;
   }
 

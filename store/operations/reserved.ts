@@ -15,7 +15,7 @@ import { type ArrivingRow, type ArrivingValues, NO_ROW } from "../space/arriving
 import { STAT } from "../stats.ts";
 import type { LockOperations } from "./lock.ts";
 import type { Lookup } from "./lookup.ts";
-import { CHANGED_MEANWHILE, type StoreOperations } from "./store.ts";
+import { START_OVER, type StoreOperations } from "./store.ts";
 
 /**
  * Stores whose values arrive in pieces: an item is reserved, filled, and then committed or abandoned. A value is known
@@ -170,7 +170,7 @@ export class ReservedOperations {
     }
     if (isExtending(operation) && old !== NO_ITEM) {
       const outcome = this.#storeOperations.extend(operation, old, item);
-      if (outcome === CHANGED_MEANWHILE) return this.#commit(operation, item);
+      if (outcome === START_OVER) return this.#commit(operation, item);
       this.#links.free(item);
       return outcome;
     }

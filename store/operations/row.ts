@@ -167,7 +167,7 @@ export class RowOperations {
 
   /**
    * Removes the key from this cache: its value, the note that it is absent, and every lease. A lock stays, whoever
-   * holds it. For a change that somebody else has committed.
+   * holds it. For a change that another program has committed.
    */
   expel(key: string): void {
     const hash = this.#setKey(key);
@@ -186,7 +186,7 @@ export class RowOperations {
   /**
    * Removes rows from this cache, the notes of absent ones, and every lease of such a key. A locked row loses its value
    * and stays locked. A step takes the mutex itself; others get it in between. What was read before the first step is
-   * not there after the last one; a lease that is given meanwhile stays.
+   * not there after the last one; a lease that is given between steps stays.
    *
    * @param prefixes Of the keys, as `Prefixes` takes them; "" for all rows.
    */
@@ -444,7 +444,7 @@ export class RowOperations {
   /**
    * Takes the lease of a READ's row, or joins the one that an earlier READ has.
    *
-   * @returns Its id; 0: there is none, because a client holds it or the table is full. Then the read fills nothing.
+   * @returns Its id; 0: no lease, because a client holds it or the table is full. Then the read fills nothing.
    */
   #lease(slot: RequestSlot): number {
     const { leases } = this.#guard;

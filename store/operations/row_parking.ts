@@ -162,7 +162,7 @@ export class RowParking {
    * Reads a row that the cache does not have.
    *
    * @param owner The connection that asks.
-   * @returns The row, good until the next operation; NO_ITEM: there is none; PARKED_ITEM or FAILED_ITEM.
+   * @returns The row, good until the next operation; NO_ITEM: absent; PARKED_ITEM or FAILED_ITEM.
    */
   read(key: Key, owner: number): ItemRef {
     if (owner === NO_OWNER) return this.#failRead("rows are not available over UDP");

@@ -22,7 +22,7 @@ const { CLASS_STAT, STAT } = statsModule;
 // Hot path: no allocation.
 
 /** Returned by `extend` and `copy`: other threads changed the item while the mutex was yielded. */
-export const CHANGED_MEANWHILE = -1;
+export const START_OVER = -1;
 /** A thread that discarded this many copies in a row makes the next one without yielding the mutex. */
 const DISCARDED_COPIES_MAX = 3;
 
@@ -170,9 +170,9 @@ export class StoreOperations {
    * append and prepend with the value still in the input, or in a reserved item, which the caller frees.
    *
    * @param piece The reserved item, or NO_ITEM.
-   * @returns An outcome, or CHANGED_MEANWHILE: nothing has happened, and the caller starts over.
+   * @returns An outcome, or START_OVER: nothing has happened, and the caller starts over.
    */
-  extend(operation: Operation, old: ItemRef, piece: ItemRef): Outcome | typeof CHANGED_MEANWHILE {
+  extend(operation: Operation, old: ItemRef, piece: ItemRef): Outcome | typeof START_OVER {
     const { items } = this;
     const append = operation.mode === StoreMode.APPEND;
     const inInput = piece === NO_ITEM;
@@ -199,7 +199,7 @@ export class StoreOperations {
     else this.#values.copyInto(item, at, piece, yieldMutex);
     this.#values.forgetPosition();
     if (yieldMutex !== null && !this.#isUnchanged(operation, current, item)) {
-      return CHANGED_MEANWHILE;
+      return START_OVER;
     }
     this.countStore(operation, item);
     this.replace(operation, item);
@@ -304,7 +304,7 @@ export class StoreOperations {
 
   /**
    * Replaces the item by a copy with the optional words that `operation` asks for. Returns NO_ITEM without memory, and
-   * CHANGED_MEANWHILE as `extend`.
+   * START_OVER as `extend`.
    */
   copy(operation: Operation, old: ItemRef): ItemRef {
     const { items } = this;
@@ -320,7 +320,7 @@ export class StoreOperations {
     const yieldMutex = this.#prepareYields(current, items.valueLength(item));
     this.#values.copyInto(item, 0, current, yieldMutex);
     if (yieldMutex !== null && !this.#isUnchanged(operation, current, item)) {
-      return CHANGED_MEANWHILE;
+      return START_OVER;
     }
     this.replace(operation, item);
     return item;

@@ -16,7 +16,7 @@ const { REQUEST, REQUEST_HEADER: HEADER, REQUEST_TEXT_BYTES_MAX, SPARE_SLOTS } =
 
 // Hot path: no allocation.
 
-/** What a request asks the database thread for. */
+/** The kind of a request to the database thread. */
 export const RowKind = {
   /** Read a row. */
   READ: 1,
@@ -79,7 +79,7 @@ type RequestWord = Exclude<keyof typeof REQUEST, "WORDS" | "STATE" | "NEXT" | "P
  *
  * A connection takes a slot, fills it, and submits it. The database thread takes all that is queued, works, and
  * finishes each request. The connection reads the result and releases the slot. A write that waits for memory has a
- * slot, too: FREE → AWAITS_ROOM → DONE → FREE; then it begins anew. When a connection ends, its queued
+ * slot, too: FREE → AWAITS_ROOM → DONE → FREE; then it begins again. When a connection ends, its queued
  * requests are dropped, finished ones are released, and one that is taken loses its owner: its end frees it.
  * The table knows no values: who releases a slot frees its items first (`RowOperations`).
  */
@@ -215,7 +215,7 @@ export class RowRequests {
     this.#words[this.#at(slot) + REQUEST.AWAITED] = 1;
   }
 
-  /** Where the key is in `bytes`. */
+  /** Offset of the key in `bytes`. */
   keyOffset(slot: RequestSlot): number {
     return (this.#at(slot) + REQUEST.KEY) * 4;
   }
@@ -281,7 +281,7 @@ export class RowRequests {
 
   // --- the database thread's side ------------------------------------------------------------------
 
-  /** Returns the request behind another one in the queue; behind NO_REQUEST, the oldest. NO_REQUEST: there is none. */
+  /** Returns the request behind another one in the queue; behind NO_REQUEST, the oldest. NO_REQUEST at the end. */
   queuedBehind(slot: RequestSlot): RequestSlot {
     return slot === NO_REQUEST
       ? this.#words[HEADER.QUEUE + LIST.FIRST]!

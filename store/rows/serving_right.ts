@@ -14,9 +14,9 @@ const ENDED = -1;
  * passed. Needs no mutex.
  */
 export class ServingRight {
-  /** Milliseconds on a clock that all threads share, and that goes on while the process is stopped. */
+  /** Milliseconds on a clock that all threads share, and that runs while the process is stopped. */
   nowMs: () => number = () => 0;
-  /** What renews the right, as errors name it; undefined: the right has no end. */
+  /** The source of the right, as errors name it; undefined: the right has no end. */
   readonly source: string | undefined;
   /** The deadline, one double: 64-bit processors write and read it whole, because it is aligned. */
   readonly #deadlineMs: Float64Array;

@@ -17,8 +17,8 @@ const FILLED_SHARE = 0.9;
 const INDEX_BYTES = 8;
 
 /**
- * Stores the items of a snapshot anew, in a store with other classes or with less memory. If they do not fit, the ones
- * that have not been read for longest are left out.
+ * Stores the items of a snapshot as new ones, in a store with other classes or with less memory. If they do not fit,
+ * the ones that have not been read for longest are left out.
  */
 export class Readmission {
   /** Items stored, and items that there was no memory for or that are too large. */
@@ -44,7 +44,7 @@ export class Readmission {
     this.#pages = pages;
   }
 
-  /** Stores the items. Yields between pages; the caller holds the mutex meanwhile, or is the only thread. */
+  /** Stores the items. Yields between pages; the caller holds the mutex, or is the only thread. */
   *run(): Generator<void> {
     yield* this.#chooseAge();
     yield* this.#pages.items((item) => {

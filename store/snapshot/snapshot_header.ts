@@ -33,7 +33,7 @@ const LAYOUT_VERSION = 1;
 /** A store of other pages may be used if it has at most this share of pages more than the limit allows. */
 const PAGES_OVER_SHARE = 1 / 32;
 
-/** What the pages of a snapshot depend on. A store with the same layout can use them as they are. */
+/** The layout of a snapshot's pages. A store with the same layout can use them as they are. */
 interface SnapshotLayout {
   readonly version: number;
   readonly pageShift: number;
@@ -43,7 +43,7 @@ interface SnapshotLayout {
   readonly chunkBytes: readonly number[];
 }
 
-/** What a snapshot says of the store. Plain data, written as JSON. */
+/** The description of a saved store. Plain data, written as JSON. */
 export interface SnapshotHeader {
   readonly layout: SnapshotLayout;
   readonly hashSeed: readonly number[];
@@ -100,7 +100,7 @@ export function fitsAsPages(header: SnapshotHeader, memory: Memory): boolean {
 }
 
 /**
- * Returns the options of a store that goes on with a snapshot: its clock goes on, and its ids are larger than all those
+ * Returns the options of a store that continues a snapshot's: its clock runs on, and its ids are larger than all those
  * before.
  *
  * @param clockMs What the store's clock says at the start of the process.

@@ -19,11 +19,11 @@ import {
 import { type ReadPages, SnapshotPages } from "./snapshot_pages.ts";
 
 /**
- * Saves the whole store and restores it in a later process. No other thread may use the store meanwhile.
+ * Saves the whole store and restores it in a later process. No other thread may use the store during either.
  *
  * Pages are saved as they lie in memory, and with them the tables that refer to them. A store with the same classes
  * takes them as they are, whatever its number of threads; nothing is done for a single item. Any other store, and one
- * with too little memory, stores the items anew: see `Readmission`.
+ * with too little memory, stores the items as new ones: see `Readmission`.
  */
 export class SnapshotOperations {
   readonly #memory: Memory;
@@ -84,7 +84,7 @@ export class SnapshotOperations {
   }
 
   /**
-   * Returns the work of storing all items of a snapshot anew in this store, which is empty.
+   * Returns the work of storing all items of a snapshot as new ones in this store, which is empty.
    *
    * @param removed Prefixes of keys whose items are left out.
    */

@@ -68,7 +68,7 @@ export class Eviction {
    * Removes one item of a class: the oldest if it is dead, else the one that S3-FIFO evicts.
    *
    * @param looksMax Items looked at before the next unlocked one is evicted.
-   * @returns False if every item of the class is locked or pinned, or there is none.
+   * @returns False if every item of the class is locked or pinned, or the class is empty.
    */
   evictOne(classId: number, cause: EvictionCause, looksMax = LOOKS_MAX): boolean {
     const { items, queues, workDone } = this.#links;
@@ -113,14 +113,14 @@ export class Eviction {
     this.#links.unlink(item, this.#links.index.hashOf(item));
   }
 
-  /** Removes a dead item whose memory is needed or whose key is stored anew, and counts it as reclaimed. */
+  /** Removes a dead item whose memory is needed or whose key is stored again, and counts it as reclaimed. */
   reclaimForRoom(item: ItemRef): void {
     this.countReclaimed(item, CLASS_STAT.reclaimed);
     this.reclaim(item);
   }
 
   /**
-   * Counts a dead item in a CLASS_STAT, and as `expired_unfetched` if nobody has read it. Call it
+   * Counts a dead item in a CLASS_STAT, and as `expired_unfetched` if it was never read. Call it
    * before the removal.
    */
   countReclaimed(item: ItemRef, stat: number): void {

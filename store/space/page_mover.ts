@@ -164,7 +164,7 @@ export class PageMover {
   }
 
   /**
-   * Begins to move a page from one class to another, whatever their evictions say. `step` goes on with it.
+   * Begins to move a page from one class to another, whatever their evictions say. `step` continues it.
    *
    * @param source A class, ANY_CLASS, or 0 for the pool.
    * @param target A class, or 0 for the pool.
@@ -184,7 +184,7 @@ export class PageMover {
   }
 
   /**
-   * Goes on with a move, for about as long as a slice of maintenance takes. Between two steps other threads may finish
+   * Continues a move, for about as long as a slice of maintenance takes. Between two steps other threads may finish
    * it, or give the page away.
    *
    * @returns About how many chunks could have been copied instead.

@@ -55,7 +55,7 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   },
 };
 
-/** What users of the level admin may change by the dashboard. */
+/** The changes that users of the level admin may make by the dashboard. */
 export class Actions {
   static readonly names: readonly string[] = Object.keys(ACTIONS);
   readonly #options: ActionsOptions;
@@ -65,7 +65,7 @@ export class Actions {
     this.#options = options;
   }
 
-  /** What the page needs to know: the secret of its requests, and which actions are refused, with the reason. */
+  /** The facts that the page needs: the secret of its requests, and the actions that are refused, with the reason. */
   describe(): unknown {
     const refusals = Object.entries(ACTIONS).map(([name, { refusal }]) =>
       [name, refusal(this.#options)] as const

@@ -25,7 +25,7 @@ interface DashboardOptions {
   readonly tables: TableSource;
   /** Null: no authentication; only loopback clients are answered. */
   readonly check: CheckPassword | null;
-  /** Null: nobody may act. */
+  /** Null: no user may act. */
   readonly actions: ActionsOptions | null;
 }
 

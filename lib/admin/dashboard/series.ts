@@ -15,7 +15,7 @@ import {
 import type { Stat, StatSource } from "../../../protocol/stats/entry.ts";
 import type { Cache } from "../../../store/cache.ts";
 
-/** What the plots are made from, at one moment. */
+/** The figures of the plots at one moment. */
 export interface Snapshot {
   readonly atMs: number;
   /** Statistics by name: of `stats`; summed over threads as `thread_…`, and over classes as `class_…`; `rows_…`. */

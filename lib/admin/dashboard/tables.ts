@@ -81,7 +81,7 @@ interface RowToken {
   readonly ageMs: number;
 }
 
-/** What tables are made from. */
+/** The sources of tables. */
 export interface TableSource extends StatSource {
   readonly cache: Cache;
   /** The users of `-Y`; null: no authentication. */
@@ -94,7 +94,7 @@ export interface TableSource extends StatSource {
 }
 
 interface TableKind {
-  /** What a user must be allowed to do to see it. Tables with keys or addresses are an administrator's. */
+  /** The access that a user needs to see it. Tables with keys or addresses are an administrator's. */
   readonly access: Access;
   /** @param search Rows without this text are left out. */
   read(source: TableSource, search: string): Table;

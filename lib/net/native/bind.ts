@@ -115,7 +115,7 @@ function loadCertificates(settings: TlsSettings): TlsContexts {
 /**
  * Time between two calls of malloc_trim, which returns memory that the engine's compilers have freed: the C library
  * otherwise keeps its high-water mark. A call takes a fraction of a millisecond if nothing was freed, otherwise a few.
- * Threads that call malloc meanwhile wait; serving a request seldom does.
+ * Threads that call malloc during it wait; serving a request seldom does.
  */
 const TRIM_MS = 5000;
 

@@ -176,7 +176,7 @@ export function errnoName(errno: number): string {
 const CLOCK_MONOTONIC = 1;
 const CLOCK_BOOTTIME = 7;
 
-/** Returns a clock in milliseconds that goes on while the process is stopped, and while the machine is suspended. */
+/** Returns a clock in milliseconds that runs while the process is stopped, and while the machine is suspended. */
 export function bootClock(calls: LibcCalls): () => number {
   // Two numbers of 64 bits, of which the low halves count: seconds for 136 years, and nanoseconds.
   const time = new Uint32Array(4);

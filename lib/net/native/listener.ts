@@ -52,7 +52,7 @@ export interface NativeListener {
   readonly address?: Uint8Array<ArrayBuffer>;
   /** Whether a service manager has bound it, and made its file. */
   readonly isPassed?: boolean;
-  /** The inode of the socket's file; absent: there is none yet. */
+  /** The inode of the socket's file; absent: it has not been made. */
   fileId?: bigint | undefined;
 }
 
@@ -75,7 +75,7 @@ const STATX_MODE_BYTE = 28;
 const STATX_INO_BYTE = 32;
 const FILE_TYPE_MASK = 0o170000;
 const FILE_TYPE_SOCKET = 0o140000;
-/** Where the path begins in struct sockaddr_un. */
+/** Offset of the path in struct sockaddr_un. */
 const SUN_PATH_BYTE = 2;
 /** W_OK and X_OK of access: what creating a file in a folder needs. */
 const WRITE_AND_SEARCH = 0o3;

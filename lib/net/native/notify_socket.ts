@@ -10,7 +10,7 @@ import { unixAddress } from "./socket_address.ts";
 
 /** In a name of the abstract namespace a NUL stands for this. */
 const ABSTRACT_PREFIX = "@";
-/** Where the path begins in struct sockaddr_un. */
+/** Offset of the path in struct sockaddr_un. */
 const SUN_PATH_BYTE = 2;
 
 /** Returns the address of a Unix socket, whose name may be abstract: it then has no NUL at its end. */

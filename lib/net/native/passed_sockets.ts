@@ -50,7 +50,7 @@ export class PassedSockets {
     return fd;
   }
 
-  /** The addresses of the sockets that nobody has taken. */
+  /** The addresses of the sockets that no listener has taken. */
   get unused(): string[] {
     return this.#left.map(({ fd, isStream, name }) => {
       if (familyOf(name) === AF_UNIX) return pathOf(name);

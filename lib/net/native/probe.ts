@@ -2,7 +2,7 @@ import { IoUringError } from "../transport.ts";
 import { openRing } from "./io_uring.ts";
 import { cString, Libc } from "./libc.ts";
 
-/** What the doctor asks of the system by the C library: Deno gives files of /proc and /sys only to --allow-all. */
+/** The facts that the doctor reads by the C library: Deno gives files of /proc and /sys only to --allow-all. */
 export interface SystemProbe {
   /** Why this process cannot use io_uring; "": it can. */
   readonly ioUringFault: string;

@@ -34,7 +34,7 @@ const VALUE_PIECE_BYTES = 32 * 1024;
 const READS_MAX = 8;
 const NO_BYTES = new Uint8Array(0);
 
-/** What happens to a connection after a read. */
+/** The state of a connection after a read. */
 interface ReceiveTarget {
   /** Feeds the input [start, end) to the conversation. */
   converse(connection: NativeConnection, start: number, end: number): void;

@@ -35,7 +35,7 @@ export class WaitingConnections {
 
   /**
    * Stops reading a connection that waits for the store, but detects when its peer closes. A wait for the server
-   * alone is short: epoll is changed only if bytes arrive meanwhile.
+   * alone is short: epoll is changed only if bytes arrive during the wait.
    */
   add(connection: NativeConnection): void {
     if (connection.waiting) return;

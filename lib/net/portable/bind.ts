@@ -132,7 +132,7 @@ function readCertificate({ chainCert, key }: TlsSettings): Certificate {
   return certificate;
 }
 
-/** Returns the seconds since the certificate was loaded; 0: there is none. */
+/** Returns the seconds since the certificate was loaded, or 0 without a certificate. */
 export function certificateAgeSec(certificate: Certificate | null): number {
   return certificate === null ? 0 : Math.floor((Date.now() - certificate.loadedAtMs) / 1000);
 }

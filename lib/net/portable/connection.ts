@@ -205,7 +205,7 @@ export class PortableConnection implements TimedConnection {
   }
 
   /**
-   * Waits until the store resumes the conversation. Reads a little meanwhile, to notice when the peer
+   * Waits until the store resumes the conversation. Until then, reads a little, to notice when the peer
    * closes; these bytes are executed afterwards. A wait for the server alone is short: a peer that has
    * only ended its side gets the reply.
    *

@@ -13,7 +13,7 @@ export interface Finding {
   readonly command: string;
 }
 
-/** What is wrong, why it matters, and the command that mends it. */
+/** A fault, why it matters, and the command that mends it. */
 export type Fault = readonly [what: string, why: string, command: string];
 
 export function ok(check: string, what: string): Finding {

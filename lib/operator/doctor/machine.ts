@@ -13,7 +13,7 @@ export interface Plan {
   readonly backlog: number;
 }
 
-/** What is asked of the machine. */
+/** The facts of the machine that the doctor reads. */
 export interface Machine {
   readonly os: string;
   /** Permissions of `deno run` that are missing, as its flags. */

@@ -82,7 +82,7 @@ function planOf(options: DoctorOptions, facts: ServerFacts | null): Plan {
   };
 }
 
-/** What was seen of a server; without facts, the reason. */
+/** The facts of a server; without facts, the reason. */
 interface Seen {
   readonly name: string;
   readonly facts: ServerFacts | null;

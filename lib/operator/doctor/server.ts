@@ -2,7 +2,7 @@ import { bytesText } from "../output.ts";
 import { groupsOf, numberOf, type Table } from "../stats_client.ts";
 import { type Fault, fault, type Finding, ok, unseen, warning } from "./finding.ts";
 
-/** What a server says of itself. Null: it does not have that table. */
+/** The tables of a server's statistics. Null: it has no such table. */
 export interface ServerFacts {
   /** Whether it runs on this host. */
   readonly isHere: boolean;
@@ -62,7 +62,7 @@ const COUNTERS: readonly (readonly [check: string, stat: string, fault: Fault])[
   ]],
   ["passwords", "auth_errors", [
     "wrong passwords",
-    "a client has an old password, or somebody guesses",
+    "a client has an old password, or an attacker guesses",
     "journalctl -u leased: the log names the addresses",
   ]],
   ["no-memory", "store_no_memory", [

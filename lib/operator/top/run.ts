@@ -90,7 +90,7 @@ class Terminal {
   readonly #hasColour = !Deno.noColor;
   readonly #quit = Promise.withResolvers<void>();
   #choices: Choices;
-  /** What is shown: while paused, samples of before. */
+  /** The samples on the screen: old ones while it is paused. */
   #samples: readonly Sample[] = [];
 
   constructor(watches: readonly ServerWatch[], { intervalMs, view }: TopOptions) {

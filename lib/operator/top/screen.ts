@@ -10,7 +10,7 @@ import {
   VIEWS,
 } from "./views.ts";
 
-/** What the operator has chosen. */
+/** The operator's choices. */
 export interface Choices {
   readonly view: ViewName;
   /** Title of the column that sorts the rows. */

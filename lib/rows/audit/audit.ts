@@ -22,7 +22,7 @@ export interface AuditCounts {
   foreign: number;
 }
 
-/** What becomes of the findings while the audit runs. */
+/** Receives the findings while the audit runs. */
 export interface AuditObserver {
   difference(difference: Difference): void;
   /** Called after every batch. */
@@ -38,7 +38,7 @@ const LOOKS_MAX = 5;
  * Compares all items of a cache with the rows of the database, batch by batch.
  *
  * A difference is reported when the cache has the same item, by its cas id, before and after the database was read: at
- * that moment the cached value was not the committed one. A writer that commits meanwhile has deleted the item before.
+ * that moment the cached value was not the committed one. A writer that commits in between has deleted the item before.
  *
  * @param prefix Only keys that begin with it.
  * @throws PeerError

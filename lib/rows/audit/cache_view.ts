@@ -15,13 +15,15 @@ export interface ListedKey {
 
 /** Matches the keys that the proxy's text protocol takes. */
 const TEXT_KEY = /^[^\0-\x20\x7f]{1,250}$/;
-/** A cache may list so many keys for each of its items, and so many more: it may change meanwhile. */
+/**
+ * Bounds of a list: so many keys for each item of the cache, and so many more, because it changes during the listing.
+ */
 const KEYS_PER_ITEM = 2;
 const KEYS_MORE = 1000;
 /** Lines of `stats` that are read at most. */
 const STAT_LINES_MAX = 1000;
 
-/** What the audit sees of one cache: its list of keys on one connection, its items on another. */
+/** One cache, as the audit sees it: its list of keys on one connection, its items on another. */
 export class CacheView {
   readonly #list: Peer;
   readonly #items: Peer;

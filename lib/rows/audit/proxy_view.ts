@@ -15,7 +15,7 @@ export interface Committed {
 /** Caches that the proxy may name at most. */
 const CACHES_MAX = 10_000;
 
-/** What the audit sees of the database, through the proxy. */
+/** The database, as the audit sees it through the proxy. */
 export class ProxyView {
   readonly #peer: Peer;
 

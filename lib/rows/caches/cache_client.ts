@@ -50,8 +50,8 @@ export class CacheClient {
   }
 
   async #invalidate(keys: readonly string[]): Promise<(string | null)[]> {
-    // Stores items that have already expired. A deletion would leave a lease that nobody has, and every reader would
-    // wait for it.
+    // Stores items that have already expired. A deletion would leave a lease that no client holds, and every reader
+    // would wait for it.
     const stored = await this.#ask(keys.map((key) => command("ms", key, " 0 T-1", "\r\n")));
     const errors = stored.map((code) => code instanceof Error ? this.#failed(code) : null);
     const refused = [...keys.keys()].filter((at) => stored[at] === "NS");

@@ -12,18 +12,18 @@ const META_REPLY = /^(HD|NS|NF|EX) O(\d+)$/;
 interface Batch {
   /** The opaque of the first one; the others follow. */
   readonly first: number;
-  /** By request: the reply's code, or why there is none; undefined: it has not arrived. */
+  /** By request: the reply's code, or the error in its place; undefined: it has not arrived. */
   readonly replies: (string | Error | undefined)[];
   /** Replies that have not arrived. */
   missing: number;
-  /** Nobody waits for the missing replies any more. */
+  /** No caller waits for the missing replies any more. */
   isLate: boolean;
   resolve(replies: (string | Error)[]): void;
 }
 
 /**
  * One connection to a cache. Pipelines meta commands, and compares every reply with its request by the opaque. A reply
- * that nobody has asked for, or that is no reply of a meta command, ends the connection.
+ * that was not asked for, or that is no reply of a meta command, ends the connection.
  */
 export class CacheConnection {
   readonly #socket: PeerSocket;
@@ -80,7 +80,7 @@ export class CacheConnection {
     return this.#pending.size;
   }
 
-  /** Whether replies are missing that nobody waits for any more. */
+  /** Whether replies are missing that no caller waits for any more. */
   get isSlow(): boolean {
     return this.#late > 0;
   }
@@ -102,7 +102,7 @@ export class CacheConnection {
    *
    * @param requests Return the command with an opaque.
    * @param timeoutMs How long the replies may take; a request without one fails, and the others go on.
-   * @returns For each request, its reply's code; an error that says why there is none.
+   * @returns For each request, its reply's code, or the error in its place.
    */
   ask(
     requests: readonly ((opaque: number) => string)[],

@@ -61,7 +61,12 @@ export class ListKeeper {
     await this.#change(origin);
   }
 
-  /** Forgets a cache that has left with its values. @returns False if there is none. @throws The database's error. */
+  /**
+   * Forgets a cache that has left with its values.
+   *
+   * @returns False for an unknown cache.
+   * @throws The database's error.
+   */
   async forget(origin: ListChanger, name: string): Promise<boolean> {
     await this.#changing;
     const forgotten = origin.forgetCache(name);

@@ -124,7 +124,7 @@ export interface PreparedViews {
   close(): Promise<void>;
 }
 
-/** What the database says of a view. */
+/** The database's description of a view. */
 export interface InspectedView {
   readonly view: View;
   readonly types: readonly ParameterType[];
@@ -134,7 +134,7 @@ export interface InspectedView {
   readonly scans: readonly string[];
 }
 
-/** What the database says of all views. */
+/** The database's description of all views. */
 export interface InspectedViews {
   /** Those whose queries it understands, in their order. */
   readonly inspected: readonly InspectedView[];

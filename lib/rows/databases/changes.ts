@@ -1,6 +1,6 @@
 import { everyKeyOf, prefixIn } from "../key_range.ts";
 
-/** What has changed in the table of rows, in one or more transactions that follow one another. */
+/** The changes of the table of rows in one or more consecutive transactions. */
 export interface Changes {
   /**
    * Keys that changed rows concern, a character a byte, each once, of the old and of the new row; and what stands for

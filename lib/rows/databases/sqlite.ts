@@ -60,7 +60,7 @@ interface SqliteRow {
 
 /**
  * SQLite in this process. Calls are synchronous, so a group is written in one step and its outcome is known. If the
- * process dies meanwhile, the file tells the next one. A deleted row stays, with a null value, so that versions only
+ * process dies before that, the file tells the next one. A deleted row stays, with a null value, so that versions only
  * grow.
  */
 export class SqliteBackend implements Backend {
@@ -283,7 +283,7 @@ export class SqliteBackend implements Backend {
     }
   }
 
-  /** Calls `act`, again while another process has the lock on the file; reads go on meanwhile. */
+  /** Calls `act`, again while another process has the lock on the file; reads continue during the wait. */
   async #whenFree<Result>(
     act: () => Result,
     timeoutMs = this.#timeoutMs,
@@ -410,7 +410,7 @@ function hasTables(database: DatabaseSync, { table }: TableNames): boolean {
   return row!["count"] === TABLES;
 }
 
-/** Returns a number that no other file at this path has; "": there is none. */
+/** Returns a number that no other file at this path has, or "" without a file. */
 function fileId(path: string): string {
   try {
     const { dev, ino } = Deno.statSync(path);

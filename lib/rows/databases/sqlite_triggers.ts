@@ -7,7 +7,7 @@ import { sqliteFollowSchema, sqliteSchema } from "./schema.ts";
 import { otherRowOf, uniqueKeysOf } from "./sqlite_unique_keys.ts";
 import { quoted, quotedNames, type TableNames } from "./table.ts";
 
-/** What the names of all triggers begin with. */
+/** The beginning of every trigger's name. */
 const TRIGGER = "leased_change_";
 const NOTE = "INSERT INTO leased_changes (key)";
 

@@ -65,7 +65,7 @@ function columnsOf(database: DatabaseSync, table: string): Column[] {
   }));
 }
 
-/** Returns a name of the row number; null: no statement can name it, or there is none. */
+/** Returns a name of the row number; null: no statement can name it, or the table has none. */
 function rowNumberOf(
   database: DatabaseSync,
   table: string,

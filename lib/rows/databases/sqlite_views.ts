@@ -12,9 +12,9 @@ import type { Found, InspectedView, InspectedViews, PreparedViews, ViewKey } fro
 import { missingTriggers } from "./sqlite_triggers.ts";
 import type { TableNames } from "./table.ts";
 
-/** Views have no versions: nobody writes them. */
+/** Views have no versions: they cannot be written. */
 const VERSION = 1;
-/** What has no page of its own in the schema: the schema itself. */
+/** The table without a page of its own: the schema itself. */
 const SCHEMA = "sqlite_schema";
 /** Virtual tables whose names a query has. */
 const VIRTUAL_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage = 0 " +

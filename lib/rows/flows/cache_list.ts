@@ -37,8 +37,8 @@ export type ListChange =
 /**
  * The caches that may hold rows. Every write deletes its key in all members; reads are kept in listed members only.
  *
- * A cache that is not a member misses writes, so it must not hold values when it joins, and nobody may read them after
- * it has left. Quarantine does both: it removes values and leases, and refuses fills until it ends.
+ * A cache that is not a member misses writes, so it must not hold values when it joins, and no client may read them
+ * after it has left. Quarantine does both: it removes values and leases, and refuses fills until it ends.
  *
  *   join    quarantine on · member · quarantine off · note as listed · readable
  *   leave   not readable · note as out · quarantine on · no member · forget
@@ -52,7 +52,7 @@ export class CacheList<Cache> {
   readonly #reach: (name: string) => Cache;
   #members: ReadonlyMap<string, Member<Cache>> = new Map();
   #all: readonly Cache[] = [];
-  /** What the database has noted; null: unknown, because it did not reply. */
+  /** The database's record; null: unknown, because it did not reply. */
   #noted: ReadonlyMap<string, NotedState> | null = new Map();
   #wanted: ReadonlyMap<string, NotedState> = new Map();
   #epoch = 0;
@@ -157,7 +157,7 @@ export class CacheList<Cache> {
   }
 
   /**
-   * Forgets a cache that has left with its values: its operator knows that nobody reads it any more.
+   * Forgets a cache that has left with its values: its operator knows that no client reads it any more.
    *
    * @returns False if it is a member, or was forgotten before.
    * @throws The database's error.

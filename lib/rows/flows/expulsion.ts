@@ -13,12 +13,12 @@ interface Nodes {
 const NO_NODES: Nodes = { size: 0 };
 
 /**
- * Deletes keys that somebody else has changed, here and in every cache and node that may hold them. The change must be
+ * Deletes keys that another writer has changed, here and in every cache and node that may hold them. The change must be
  * visible to reads that begin now: a read that began before loses its lease, so it fills nothing.
  *
  * @param keys Also what stands for all keys with a prefix: `everyKeyOf`.
  * @returns Why a cache did not confirm, and the keys that are left; null: all have answered. To be repeated: a cache
- *   that leaves the list meanwhile is asked no more.
+ *   that leaves the list during it is asked no more.
  */
 export function* expelKeys<Cache>(
   caches: CacheList<Cache>,

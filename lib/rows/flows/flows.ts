@@ -33,7 +33,7 @@ export interface GroupWrite {
   readonly sinceMs?: number | undefined;
 }
 
-/** What a read of a row found. */
+/** The result of reading a row. */
 export interface Read extends Found {
   /** Whether a cache may keep it, under a lease that it gave before the read was asked for. */
   readonly cacheable: boolean;
@@ -102,7 +102,7 @@ export class Flows<Cache> {
   readonly states: TokenStates;
   readonly #patienceMs: number;
   readonly #nodes: { readonly size: number };
-  /** Tokens taken for one write whose outcome is unknown, and for which nobody waits any more. */
+  /** Tokens taken for one write whose outcome is unknown, and for which no client waits any more. */
   readonly #unanswered = new Set<number>();
 
   /**
@@ -304,7 +304,7 @@ export class Flows<Cache> {
   }
 
   /**
-   * Asks once for the outcome of every write that is unknown. Ends the tokens of those that nobody waits for.
+   * Asks once for the outcome of every write that is unknown. Ends the tokens of those that no client waits for.
    *
    * @returns How many are left.
    */

@@ -37,7 +37,7 @@ export type NodeStep =
   /** Reads rows. */
   | { readonly kind: "read"; readonly session: string; readonly keys: readonly string[] };
 
-/** The result of each step. Whatever ends the membership is thrown. */
+/** The result of each step. The error that ends the membership is thrown. */
 export interface NodeResults {
   readonly dropRows: void;
   readonly deleteRows: void;
@@ -116,8 +116,8 @@ export class NodeFlows {
   }
 
   /**
-   * Reads rows under leases that the cache gave before. A deletion meanwhile ends these leases, so an old answer fills
-   * nothing.
+   * Reads rows under leases that the cache gave before. A deletion during the read ends these leases, so an old answer
+   * fills nothing.
    *
    * @throws Why the origin does not answer.
    */

@@ -16,7 +16,7 @@ export interface NodeState {
   readonly fetched: number;
 }
 
-/** What a log says of nodes. */
+/** An event of nodes, for the log. */
 export interface NodeChange {
   readonly name: string;
   /**
@@ -76,8 +76,8 @@ export interface DueKeys {
  *   delete   a write before its commit, or a change in the log: until the node confirms it, or its time is over
  *
  * A node counts its time from before it asks, and the origin from its answer, with a margin for clocks that differ. So
- * a node whose time is over here serves no row any more. A write goes on without it, and its session is over: it joins
- * again, without rows. No socket, and the clock is an argument.
+ * a node whose time is over here serves no row any more. A write does not wait for it, and its session is over: it
+ * joins again, without rows. No socket, and the clock is an argument.
  */
 export class NodeList {
   readonly #epoch: number;
@@ -234,7 +234,7 @@ export class NodeList {
     }
   }
 
-  /** Forgets a node that serves no row. @returns False if there is none. */
+  /** Forgets a node that serves no row. @returns False for an unknown node. */
   forget(name: string, nowMs: number): boolean {
     let isForgotten = false;
     for (const [session, node] of this.#nodes) {

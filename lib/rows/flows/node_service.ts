@@ -4,7 +4,7 @@ import type { NodeList } from "./node_list.ts";
 /** Keys that one reply asks a node to delete. */
 const KEYS_MAX = 256;
 
-/** What a request of a node waits for. */
+/** The next step of a request of a node. */
 export type ServiceStep =
   /** The database learns that there are nodes. Its result: whether this is the active origin. */
   | { readonly kind: "noteNodes" }

@@ -2,10 +2,10 @@ import type { Takeover } from "../databases/backend.ts";
 import { reasonOf } from "../../reason.ts";
 import { type Flow, step } from "./steps.ts";
 
-/** What a server does about another origin: it ends, waits until there is none, or takes over at once. */
+/** A server's conduct towards another origin: it ends, waits until the other has ended, or takes over at once. */
 export type TakeoverRule = "refuse" | "standby" | "force";
 
-/** What a takeover tells: the epoch, and the mark of the origin before. */
+/** The result of a takeover: the epoch, and the mark of the previous origin. */
 type Taken = Pick<Takeover, "epoch" | "mark">;
 
 /** Another origin serves the rows of the database. */
@@ -20,7 +20,7 @@ export const DRIFT_SHARE = 0.1;
 /** Beside that: a timer may be early. */
 const TIMER_MS = 20;
 
-/** How long to wait before nobody serves by a right of so many milliseconds that was renewed now. */
+/** The wait, in milliseconds, until a right of `rightMs` that was renewed now has ended everywhere. */
 export function waitFor(rightMs: number, driftShare = DRIFT_SHARE): number {
   return rightMs === 0 ? 0 : rightMs * (1 + driftShare) + TIMER_MS;
 }

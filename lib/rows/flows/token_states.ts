@@ -46,7 +46,7 @@ export type PutEnd =
   | {
     readonly kind: "committed";
     readonly version: number;
-    /** Nobody else knows the token, so nobody asks for this write again. */
+    /** No other server knows the token, so this write is not asked for again. */
     readonly isForgotten?: boolean;
   }
   /** The database certainly wrote nothing. */
@@ -228,7 +228,7 @@ export class TokenStates {
     return counts;
   }
 
-  /** Returns for how many seconds the oldest live token has been out; 0: there is none. */
+  /** Returns the age of the oldest live token in seconds, or 0 without one. */
   oldestAgeSec(): number {
     const nowMs = this.#nowMs();
     let oldestMs = nowMs;

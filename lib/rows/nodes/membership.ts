@@ -19,7 +19,7 @@ const PAUSE_MS = 100;
 /** Short beside the time that a stand-by waits for nodes: clients wait for both. */
 const PAUSE_MS_MAX = 250;
 
-/** What a membership needs of its node. */
+/** The part of its node that a membership uses. */
 export interface NodeWorld {
   readonly right: Right;
   readonly name: string;

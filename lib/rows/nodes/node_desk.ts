@@ -15,7 +15,7 @@ const WAIT_MS_MAX = 500;
 const SESSION_OVER = latin1Text(REPLY.NOT_FOUND);
 const NAME = /^[\x21-\x7e]{1,255}$/;
 
-/** What the desk of nodes needs of its origin. */
+/** The part of its origin that the desk of nodes uses. */
 export interface DeskWorld {
   /** The origin's own right to serve rows. */
   readonly right: OriginRight;
@@ -143,7 +143,7 @@ export class NodeDesk {
     return replyOf(new TextEncoder().encode(JSON.stringify({ ...joined, memberMs })));
   }
 
-  /** Runs a flow. What it does to nodes may let writes go on. @throws The flow's error; the database's. */
+  /** Runs a flow. Its changes of nodes may let writes continue. @throws The flow's error; the database's. */
   async #run<Result>(flow: ServiceFlow<Result>): Promise<Result> {
     let yielded = flow.next();
     while (!yielded.done) {
@@ -260,7 +260,7 @@ function eventOf({ name, kind, ageMs }: NodeChange): TransportEvent {
   const message = {
     joined: `node ${name} is a member`,
     returned: `node ${name} is a member again, after ${age}`,
-    silent: `node ${name} is silent: ${reason}; the next write goes on without it`,
+    silent: `node ${name} is silent: ${reason}; the next write continues without it`,
     lost: `node ${name} is lost: ${reason}; a write went on without it, and it must join again`,
     left: `node ${name} has ended`,
   }[kind];

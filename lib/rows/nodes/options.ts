@@ -1,10 +1,10 @@
 import type { OriginAddress } from "./membership.ts";
 
-/** What a node knows of its origins. Plain data, for the database's thread. */
+/** A node's origins. Plain data, for the database's thread. */
 export interface NodeOptions {
   /** In the order in which they are tried. */
   readonly origins: readonly OriginAddress[];
-  /** What renews the right to serve rows from the cache, as errors name it. */
+  /** The source of the right to serve rows from the cache, as errors name it. */
   readonly rightFrom: string;
   /** As `caches` of the origin shows this node; "": by the address that it listens on. */
   readonly name: string;

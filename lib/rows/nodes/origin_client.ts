@@ -41,7 +41,7 @@ interface Idle {
   readonly sinceMs: number;
 }
 
-/** Requests of a node to one origin, each over a connection that serves no other one meanwhile. */
+/** Requests of a node to one origin, each over a connection that carries no other request until its reply. */
 export class OriginClient {
   readonly name: string;
   readonly #address: Address;

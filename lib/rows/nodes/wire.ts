@@ -8,7 +8,7 @@ import type { Due, Joined } from "../flows/node_flows.ts";
 import { everyKeyOf, prefixIn } from "../key_range.ts";
 import type { RowWish } from "../row_edits.ts";
 
-// What a node and its origin send each other: blocks of records behind lines of text. Numbers are little-endian.
+// The messages between a node and its origin: blocks of records behind lines of text. Numbers are little-endian.
 
 /** A node and its origin must speak the same version. */
 export const WIRE_VERSION = 2;
@@ -360,7 +360,7 @@ export function unpackReads(block: Uint8Array): SentRead[] {
 
 // --- membership ------------------------------------------------------------------------------------
 
-/** What a node sends to become a member. */
+/** A node's request to become a member. */
 export interface Join {
   readonly version: number;
   readonly name: string;
@@ -370,7 +370,7 @@ export interface Join {
   readonly expiry: string;
 }
 
-/** What a node gets: its session. */
+/** The reply to a new member: its session. */
 export interface SentJoined extends Joined {
   /** How long a renewal lasts in general. */
   readonly memberMs: number;

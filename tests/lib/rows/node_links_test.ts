@@ -150,7 +150,9 @@ Deno.test("origin and node log a node that joins, is silent, is lost and returns
   await using node = await startNode([origin], ["--node-name", "one"]);
   await origin.line(/node one is a member$/);
   node.signal("SIGSTOP");
-  await origin.line(/node one is silent: no renewal for \d+ ms; the next write goes on without it/);
+  await origin.line(
+    /node one is silent: no renewal for \d+ ms; the next write continues without it/,
+  );
   assertEquals(await ask(origin, "set k 0 0 1\r\n1\r\n"), "STORED\r\n");
   await origin.line(/node one is lost: no renewal for \d+ ms; a write went on without it/);
   assertMatch(await ask(origin, "caches\r\n"), /^NODE one lost /);

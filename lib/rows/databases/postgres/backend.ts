@@ -42,7 +42,7 @@ import { reasonOf } from "../../../reason.ts";
 const STATEMENTS_IN_WRITE = 4;
 /** Attempts of a write whose key another session inserts between its lookup and its insertion. */
 const INSERTIONS_MAX = 5;
-/** Waits for a lock in the time of a statement; after one, a group goes on without the locked rows. */
+/** Waits for a lock in the time of a statement; after one, a group continues without the locked rows. */
 const LOCK_WAITS = 8;
 /** How long a takeover waits for the writes of the origin before; then it ends their sessions. */
 const TAKE_OVER_GRACE_MS = 1000;
@@ -83,7 +83,7 @@ const NOTE_END = "UPDATE leased_proxy SET serves_ms = 0 WHERE epoch = $1";
 const NOTE_MARK = "UPDATE leased_proxy SET mark = $1 WHERE epoch = $2 RETURNING mark";
 
 const READ_ONLY = "the database is read only: set default_transaction_read_only to off";
-const VANISHED = failed("the row appears and vanishes: somebody else writes to the table");
+const VANISHED = failed("the row appears and vanishes: another program writes to the table");
 
 /** The SQL statements of a backend. */
 type Statements = ReturnType<typeof statementsFor>;
@@ -311,7 +311,7 @@ export class PostgresBackend implements Backend {
     if (owners !== "") begun.push(session.query(NAME_WRITER, [owners]));
     try {
       if (group.isComputed) {
-        // In this order: after the wait for the lock the rows are read anew.
+        // In this order: after the wait for the lock the rows are read again.
         const [[proxy], rows] = await Promise.all([
           session.query(LOCK_EPOCH, [epoch, lockTimeout]),
           session.query(this.#statements.lockRows, [group.keys]),

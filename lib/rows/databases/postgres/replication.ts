@@ -15,7 +15,7 @@ const END_MS = 500;
 /** Between 1970 and 2000, the epoch of the server's times. */
 const EPOCH_UNIX_MS = Date.UTC(2000, 0, 1);
 
-/** What arrives over a replication connection. */
+/** A message of a replication connection. */
 export interface LogReceiver {
   /** A message of the plugin. */
   message(bytes: Uint8Array): void;

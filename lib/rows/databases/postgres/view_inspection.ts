@@ -227,7 +227,7 @@ interface PlanNode {
   readonly Plans?: readonly PlanNode[];
 }
 
-/** What a plan does. */
+/** A step of a plan. */
 interface Plan {
   readonly tables: readonly { readonly table: string; readonly oid: string }[];
   readonly scans: readonly string[];

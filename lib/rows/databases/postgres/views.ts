@@ -9,7 +9,7 @@ import { inspectView, statementOf } from "./view_inspection.ts";
 
 const BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 const EPOCH = "SELECT epoch FROM leased_proxy";
-/** Views have no versions: nobody writes them. */
+/** Views have no versions: they cannot be written. */
 const VERSION = 1;
 
 /** Views of PostgreSQL: their queries, in sessions of their own, so that a slow one keeps no row waiting. */

@@ -448,7 +448,7 @@ testDatabases(
         "DROP TABLE product; CREATE TABLE product (id integer PRIMARY KEY, name text, category_id integer, code text); " +
           "ALTER TABLE product REPLICA IDENTITY FULL; INSERT INTO product VALUES (5, 'Chess', 2, 'c')",
       );
-      await origin.line("a table of views was made anew");
+      await origin.line("a table of views was dropped and made again");
       await shop.init();
       origin.signal("SIGHUP");
       await untilReads([client], "name:Chess", "5");
