@@ -65,16 +65,21 @@ export class Membership implements NodeLink {
    * @throws The error of an origin that will not take this node; not one of the network.
    */
   async begin(): Promise<boolean> {
+    const reasons: string[] = [];
     for (const origin of this.#origins) {
       try {
         await this.#join(origin);
         return true;
       } catch (error) {
-        this.#leave(error);
         const cause = error instanceof Error ? error.cause : undefined;
-        if (!mayPass(error) || isRefusedLogin(cause)) throw error;
+        if (!mayPass(error) || isRefusedLogin(cause)) {
+          this.#leave(reasonOf(error));
+          throw error;
+        }
+        reasons.push(reasonOf(error));
       }
     }
+    this.#leave(reasons.join("; "));
     return false;
   }
 
@@ -83,15 +88,16 @@ export class Membership implements NodeLink {
     let pauseMs = PAUSE_MS;
     while (!this.#isStopping) {
       try {
-        if (this.client === null && !await this.begin()) throw new Error(this.problem);
-        pauseMs = PAUSE_MS;
-        await this.#run(this.flows.serve());
+        if (this.client !== null || await this.begin()) {
+          pauseMs = PAUSE_MS;
+          await this.#run(this.flows.serve());
+        }
       } catch (error) {
-        this.#leave(error);
-        if (this.#isStopping) return;
-        await this.#world.sleep(pauseMs);
-        pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX);
+        this.#leave(reasonOf(error));
       }
+      if (this.#isStopping) return;
+      await this.#world.sleep(pauseMs);
+      pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX);
     }
   }
 
@@ -169,14 +175,13 @@ export class Membership implements NodeLink {
   }
 
   /** Gives the membership up: rows that are there may miss deletions from here on. */
-  #leave(error: unknown): void {
+  #leave(reason: string): void {
     const wasMember = this.client !== null;
     this.flows.leave();
     this.client?.close();
     this.#renewer?.close();
     this.client = null;
     if (this.#isStopping) return;
-    const reason = reasonOf(error);
     const names = this.#origins.map(({ name }) => name).join(", ");
     const problem = `no membership of ${names}: ${reason}`;
     if (wasMember || this.problem !== problem) {

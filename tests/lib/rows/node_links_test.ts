@@ -9,15 +9,18 @@ import {
 } from "../../support/servers/proxy_process.ts";
 import {
   runToEnd,
-  type ServerProcess,
+  ServerProcess,
   testTransports,
   TRANSPORTS,
   until,
 } from "../../support/servers/server_process.ts";
+import { waitingFor } from "../../support/waiting.ts";
 
 // The connection between a node and its origin, and what both log of it.
 
 const NO_CACHES: readonly number[] = [];
+/** Attempts of a node to become a member. */
+const ATTEMPTS = 5;
 
 async function ask(server: ServerProcess, request: string): Promise<string> {
   using client = await server.connect();
@@ -25,11 +28,12 @@ async function ask(server: ServerProcess, request: string): Promise<string> {
   return await client.rest();
 }
 
-/** A server that gives one reply to everything, and closes. */
-function sayOnly(reply: string): Deno.Listener {
+/** A server that gives one reply to everything, and closes. @param asked Called for each connection. */
+function sayOnly(reply: string, asked = (): void => {}): Deno.Listener {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const serve = async (): Promise<void> => {
     for await (const client of listener) {
+      asked();
       await client.read(new Uint8Array(4096)).catch(() => {});
       await client.write(new TextEncoder().encode(reply)).catch(() => {});
       client.close();
@@ -162,6 +166,24 @@ Deno.test("origin and node log a node that joins, is silent, is lost and returns
   );
   await node.line(/node one is a member of origin 127\.0\.0\.1:\d+ again, without rows/);
   await origin.line(/node one is a member again, after \d+ ms/);
+});
+
+Deno.test("a node logs once that its origins do not answer", async () => {
+  const attempts = Promise.withResolvers<void>();
+  let count = 0;
+  using origin = sayOnly("", () => ++count === ATTEMPTS && attempts.resolve());
+  const { port } = origin.addr as Deno.NetAddr;
+  const origins = `127.0.0.1:${port},127.0.0.1:${freePort()}`;
+  await using node = await ServerProcess.start({
+    permissions: PERMISSIONS,
+    args: ["--origin", origins, "--node-name", "one"],
+  });
+  await waitingFor("attempts of the node", attempts.promise);
+  await node.stop();
+  const losses = node.lines.filter((line) => line.includes("has no membership of"));
+  assertEquals(losses.length, 1, losses.join("\n"));
+  // Why none of them answers.
+  assertEquals(losses[0]!.split("127.0.0.1:").length, 1 + 4, losses[0]);
 });
 
 Deno.test("caches forget takes a node off that serves no row; not a member", async () => {
