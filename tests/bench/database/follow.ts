@@ -91,7 +91,7 @@ export async function main(args: readonly string[]): Promise<void> {
   stack.use(await start(port, place, options));
   stack.use(await start(port + 1, place));
   const [view, bare] = [loadsOf(port, seconds), loadsOf(port + 1, seconds)];
-  await bare.hits();
+  await bare.fill();
   await view.gets(CLIENTS);
   const both = [view, bare].map((each) => () => each.gets(CLIENTS));
   await compareAll([["hit", "p50Ms", "", both[0]!, both[1]!]], parts, rounds);

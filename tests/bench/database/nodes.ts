@@ -37,6 +37,7 @@ export async function main(args: readonly string[]): Promise<void> {
       }
       say(`\n${database.name}, nodes: ${count}`);
       const loads = [started[0]!, origin, bare].map((each) => loadsOf(each.port, seconds));
+      for (const each of loads.slice(1)) await each.fill();
       await compareAll(comparisons(loads[0]!, loads[1]!, loads[2]!), parts, rounds);
     }
   }
