@@ -129,7 +129,10 @@ export class SqliteBackend implements Backend {
         `${version} = ${table}.${version} + 1 RETURNING ${version} AS version`,
     );
     this.#epoch = prepare("UPDATE leased_proxy SET epoch = epoch + 1 RETURNING epoch");
-    this.#apply = prepare("INSERT INTO leased_applied (token, version, at) VALUES (?, ?, ?)");
+    this.#apply = prepare(
+      "INSERT INTO leased_applied (token, version, at) " +
+        "SELECT CAST(key AS INTEGER), value, ?2 FROM json_each(?1)",
+    );
     this.#applied = prepare("SELECT version FROM leased_applied WHERE token = ?");
     this.#notes = prepare("SELECT epoch, list FROM leased_caches");
     this.#note = prepare(
@@ -315,34 +318,48 @@ export class SqliteBackend implements Backend {
       return writes.map(() => ({ kind: "fenced", epoch: found.epoch }));
     }
     if (this.#isFollowed) this.#database.exec("UPDATE leased_follow SET own = 1");
-    const results = writes.map((write) => this.#writeOne(write));
+    const results = this.#writeSaved(writes);
     if (this.#isFollowed) this.#database.exec("UPDATE leased_follow SET own = 0");
     this.#database.exec("COMMIT");
     return results;
   }
 
-  /** Executes one write; if that fails, it leaves no trace. */
-  #writeOne({ key, tokenId, edit }: Write): WriteResult {
-    let isSaved = false;
+  /** Executes writes; after a failure once more, each alone: one that fails leaves no trace. */
+  #writeSaved(writes: readonly Write[]): readonly WriteResult[] {
+    this.#savepoint.run();
     try {
-      const row = typeof edit === "function" ? this.#found(key).row : null;
-      const made = changeOf(edit, row);
-      if (made === null) return { kind: "refused", row };
-      const [flags, data] = made === "delete" ? [0, null] : [made.flags, made.data];
-      this.#savepoint.run();
-      isSaved = true;
-      const expires = made === "delete" ? 0 : made.expiresUnixSec ?? 0;
-      const more = this.#hasExpiry ? [expires === 0 ? null : expires] : [];
-      const { version } = this.#put.get(key, flags, data, ...more) as { version: number };
-      this.#apply.run(tokenId, version, this.#nowUnixMs());
+      const results = writes.map((write) => this.#writeOne(write));
+      this.#noteApplied(writes, results);
       this.#release.run();
-      return { kind: "committed", version };
+      return results;
     } catch (error) {
       // A full disk ends the whole transaction.
       if (!this.#database.isTransaction) throw error;
-      if (isSaved) this.#database.exec("ROLLBACK TO one; RELEASE one");
-      return { kind: "failed", reason: reasonOf(error) };
+      this.#database.exec("ROLLBACK TO one; RELEASE one");
+      if (writes.length === 1) return [{ kind: "failed", reason: reasonOf(error) }];
+      return writes.flatMap((write) => this.#writeSaved([write]));
     }
+  }
+
+  #writeOne({ key, edit }: Write): WriteResult {
+    const row = typeof edit === "function" ? this.#found(key).row : null;
+    const made = changeOf(edit, row);
+    if (made === null) return { kind: "refused", row };
+    const [flags, data] = made === "delete" ? [0, null] : [made.flags, made.data];
+    const expires = made === "delete" ? 0 : made.expiresUnixSec ?? 0;
+    const more = this.#hasExpiry ? [expires === 0 ? null : expires] : [];
+    const { version } = this.#put.get(key, flags, data, ...more) as { version: number };
+    return { kind: "committed", version };
+  }
+
+  /** Notes the tokens of the writes that are made, and their versions. */
+  #noteApplied(writes: readonly Write[], results: readonly WriteResult[]): void {
+    let applied = "";
+    for (const [index, result] of results.entries()) {
+      if (result.kind !== "committed") continue;
+      applied += `${applied === "" ? "{" : ","}"${writes[index]!.tokenId}":${result.version}`;
+    }
+    if (applied !== "") this.#apply.run(`${applied}}`, this.#nowUnixMs());
   }
 
   outcome(tokenId: number): Promise<WriteOutcome> {
