@@ -3,7 +3,7 @@ import type { Copy } from "./copy.ts";
 import type { MeasuredTests, TestFile } from "./test_files.ts";
 
 /** Tests are measured for one mutant no longer than this; those that nothing is known of are left out after that. */
-const MEASURE_MS_MAX = 120_000;
+const MEASURE_MS_MAX = 30_000;
 
 /** A test file that may reach a file of the source. */
 interface Candidate {

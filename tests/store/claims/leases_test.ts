@@ -6,6 +6,7 @@ import { KEY_LENGTH_MAX } from "../../../store/limits.ts";
 import { CONTROL } from "../../../store/memory/memory.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { STAT } from "../../../store/stats.ts";
+import { ByteRegion } from "../../../store/base/bytes.ts";
 import { highHalf, lowHalf } from "../../../store/base/u64.ts";
 import { TestStore } from "../../support/store.ts";
 
@@ -141,6 +142,22 @@ Deno.test("a slice of maintenance goes on where the last one stopped, and begins
     for (let slice = 0; slice < 50; slice++) store.cache.maintain();
     assertEquals(stat(store, "lease_expired"), expired);
   }
+});
+
+Deno.test("a slice of maintenance goes on behind a record that was removed meanwhile", () => {
+  const store = new TestStore({ leaseEntries: 7000 });
+  const keys = Array.from({ length: 6000 }, (_, index) => `k${index}`);
+  const ids = new Map(keys.map((key) => [key, lease(store, key, 100)]));
+  const { control } = store.memory;
+  const { leases } = store.cache;
+  while (control[CONTROL.LEASE_SWEEP] === 0) store.cache.maintain();
+  const next = control[CONTROL.LEASE_SWEEP]!;
+  const behind = leases.table.newer(next);
+  const bytes = new ByteRegion(new ArrayBuffer(KEY_LENGTH_MAX));
+  leases.copyKey(next, bytes, 0);
+  const key = new TextDecoder().decode(bytes.bytes.subarray(0, leases.keyLength(next)));
+  assertEquals(store.store(CAS, key, "x", withId(ids.get(key)!)), Outcome.STORED);
+  assertEquals(control[CONTROL.LEASE_SWEEP], behind);
 });
 
 Deno.test("keys of every length and any bytes have leases", () => {

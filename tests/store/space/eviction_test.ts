@@ -4,7 +4,7 @@ import { StoreMode } from "../../../store/operation.ts";
 import { deadlineSec } from "../../../store/clock.ts";
 import { MIB } from "../../../store/limits.ts";
 import { type ItemRef, NO_ITEM, STATE } from "../../../store/memory/item.ts";
-import { CLASS_STAT } from "../../../store/stats.ts";
+import { CLASS_STAT, STAT } from "../../../store/stats.ts";
 import { keyIn, TestStore } from "../../support/store.ts";
 
 const encoder = new TextEncoder();
@@ -132,6 +132,7 @@ Deno.test("a key stored again soon after its eviction from the small queue goes 
   while (present(store, keys) > 0) store.flood(100);
   for (const key of keys) store.set(key);
   assertEquals(store.count(CLASS_STAT.ghost_hits), keys.length);
+  assertEquals(store.memory.stats[STAT.ghost_hits], keys.length);
   store.flood(2 * FLOOD);
   assertEquals(present(store, keys), keys.length);
 });
