@@ -6,6 +6,19 @@ import { ConversationSide } from "../../../support/sessions/conversation_side.ts
 import { until } from "../../../support/servers/server_process.ts";
 import { bytesOf } from "../../../support/sessions/side.ts";
 
+/** Makes a connection of that socket, whose conversation is fed to the store of `side`. */
+function connectionOf(
+  socket: Deno.Conn,
+  side: ConversationSide,
+  buffers: ConnectionBuffers,
+): PortableConnection {
+  const { thread } = side;
+  const kind = ConnectionKind.TCP;
+  const { auto: service } = cacheServices(thread, 0, () => {});
+  const conversation = service.open(kind, "peer", "listener")!;
+  return new PortableConnection(socket, kind, thread, service, conversation, buffers);
+}
+
 const CLIENTS = 60;
 /** Free reply buffers that a thread keeps at most. */
 const KEPT_MAX = 8;
@@ -44,18 +57,39 @@ Deno.test("buffers of clients that did not read are given back when they have re
   side.connect().ask(`set k 0 0 200000\r\n${"v".repeat(200_000)}\r\n`);
   const buffers = new ConnectionBuffers();
   const peers = Array.from({ length: CLIENTS }, () => new SlowPeer("get k\r\nget k\r\n"));
-  const { thread } = side;
-  const kind = ConnectionKind.TCP;
-  const { auto: service } = cacheServices(thread, 0, () => {});
-  const ends = peers.map((peer) => {
-    const conversation = service.open(kind, "peer", "listener")!;
-    return new PortableConnection(peer.socket, kind, thread, service, conversation, buffers)
-      .serve(() => {});
-  });
+  const ends = peers.map(({ socket }) => connectionOf(socket, side, buffers).serve(() => {}));
   await until(() => buffers.largeReplies.memoryCount === CLIENTS);
   for (const peer of peers) peer.read();
   await Promise.all(ends);
   const length = "VALUE k 0 200000\r\n".length + 200_000 + "\r\nEND\r\n".length;
   for (const peer of peers) assertEquals(peer.received, 2 * length);
   assertLessOrEqual(buffers.largeReplies.memoryCount, KEPT_MAX);
+});
+
+Deno.test("a buffer whose write failed does not count as kept", async () => {
+  const side = new ConversationSide();
+  side.connect().ask(`set k 0 0 200000\r\n${"v".repeat(200_000)}\r\n`);
+  const buffers = new ConnectionBuffers();
+  const { socket } = new SlowPeer("get k\r\n");
+  socket.write = () => Promise.reject(new Deno.errors.ConnectionReset());
+  await connectionOf(socket, side, buffers).serve(() => {});
+  assertEquals(buffers.largeReplies.memoryCount, 0);
+});
+
+Deno.test("a buffer that a read may still write to is not lent again", async () => {
+  const side = new ConversationSide();
+  side.connect().ask("set k 0 0 1\r\n1\r\nlock k\r\n");
+  const buffers = new ConnectionBuffers();
+  const [pool] = buffers.reads;
+  const { socket } = new SlowPeer("lock k 60000\r\n");
+  const { promise: closed, resolve: close } = Promise.withResolvers<null>();
+  const read = socket.read.bind(socket);
+  let reads = 0;
+  socket.read = (buffer) => reads++ === 0 ? read(buffer) : closed;
+  const ended = connectionOf(socket, side, buffers).serve(() => {});
+  await until(() => reads === 2);
+  const kept = pool!.memoryCount;
+  close(null);
+  await ended;
+  assertEquals(pool!.memoryCount, kept - 1);
 });
