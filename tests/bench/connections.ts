@@ -1,85 +1,72 @@
 /** How soon a new server replies to the client that connects first, and what an idle connection costs it. */
-import { IO_WAYS, TRANSPORTS } from "../support/servers/server_process.ts";
-import { Batches, Generator } from "./generator.ts";
-import { readOptions } from "./options.ts";
-import {
-  type BenchServer,
-  connectWhenOpen,
-  coresFor,
-  pinGenerator,
-  residentBytes,
-  startLeased,
-} from "./processes.ts";
-import { checkReply, CONNECTIONS, median, preload, ROWS, seededRandom } from "./rows.ts";
-import { Table } from "./table.ts";
+import { freePort } from "../support/free_ports.ts";
+import { Client, IO_WAYS, residentKib, TRANSPORTS } from "../support/servers/server_process.ts";
+import { fill } from "./base/clients.ts";
+import { Batches, Generator } from "./base/generator.ts";
+import { fixed, median, pause, Table } from "./base/measure.ts";
+import { readOptions, someOf } from "./base/options.ts";
+import { CONNECTIONS, rowOf, seededRandom } from "./base/rows.ts";
+import { connectWhenOpen, Servers } from "./base/servers.ts";
 
-const PARTS = ["starts", "idle"];
 /** Time for the garbage collections that free the objects of accepting, and for a malloc_trim (`bindNative`). */
 const SETTLE_MS = 6000;
 /** Between two attempts to connect. */
 const PAUSE_MS = 1;
 
 export async function main(args: readonly string[]): Promise<void> {
-  const { parts, starts, idle, io: transports, threads, port } = readOptions(args, {
-    parts: PARTS,
+  const { parts, starts, idle, io: transports } = readOptions(args, {
+    parts: someOf(["starts", "idle"]),
     starts: 50,
     idle: 10_000,
-    io: TRANSPORTS as readonly string[],
-    threads: 0,
-    port: 21300,
-  }, { parts: PARTS, io: TRANSPORTS });
+    io: someOf(TRANSPORTS),
+  });
   if (parts.includes("starts")) {
     const table = new Table(`first reply of ${starts} starts`, "median, ms", "longest, ms");
     for (const io of transports) {
       const waitsMs: number[] = [];
-      while (waitsMs.length < starts) waitsMs.push(await firstReplyMs(port, threads || 4, io));
-      table.row(io, median(waitsMs).toFixed(1), Math.max(...waitsMs).toFixed(1));
+      while (waitsMs.length < starts) waitsMs.push(await firstReplyMs(io));
+      table.row(io, ...[median(waitsMs), Math.max(...waitsMs)].map(fixed(1)));
     }
   }
   if (!parts.includes("idle")) return;
-  await pinGenerator();
   const table = new Table("idle connections", "number", "KiB each");
   for (const { io, ioUring = "auto" } of IO_WAYS.filter((way) => transports.includes(way.io))) {
+    await using servers = new Servers(1);
+    await servers.pinClients();
     const options = ["-c", `${idle + 100}`, "-o", `io_uring=${ioUring}`];
-    await using server = await startLeased(port, threads || 1, io, options);
-    const grown = await growthByIdle(server, idle);
-    table.row(`${io}, io_uring=${ioUring}`, String(idle), (grown / idle / 1024).toFixed(2));
+    const { port, pid } = await servers.leased(io, options);
+    const grownKib = await growthByIdle(port, pid, idle);
+    table.row(`${io}, io_uring=${ioUring}`, `${idle}`, (grownKib / idle).toFixed(2));
   }
 }
 
 /** Milliseconds from the first connection that a new server takes to its first reply. */
-async function firstReplyMs(port: number, threads: number, io: string): Promise<number> {
-  const starting = startLeased(port, threads, io, [], [], coresFor(threads).server);
-  using connection = await connectWhenOpen(port, PAUSE_MS);
+async function firstReplyMs(io: string): Promise<number> {
+  await using servers = new Servers(4);
+  const port = freePort();
+  const starting = servers.leased(io, [], {}, port);
+  using client = new Client(await connectWhenOpen(port, PAUSE_MS));
   const startMs = performance.now();
-  await connection.write(new TextEncoder().encode("mn\r\n"));
-  if (await connection.read(new Uint8Array(8)) === null) throw new Error("No reply to `mn`");
+  await client.ask("mn\r\n", "MN\r\n");
   const elapsedMs = performance.now() - startMs;
-  await (await starting).stop();
+  await starting;
   return elapsedMs;
 }
 
-/** Returns the bytes that the process grows by, beside a busy load. */
-async function growthByIdle(server: BenchServer, idle: number): Promise<number> {
-  const row = ROWS.find(({ name }) => name === "p1")!.batches(seededRandom(1));
-  const busy = new Generator(server.port, CONNECTIONS, new Batches(row));
-  const keys = preload();
-  busy.verify(keys, checkReply(keys));
+/** Returns what the process grows by, beside a busy load. */
+async function growthByIdle(port: number, pid: number, idle: number): Promise<number> {
+  const batches = new Batches(rowOf("p1").batches(seededRandom(1)));
+  fill(port);
+  using busy = new Generator(port, CONNECTIONS, batches);
   // The code that serves many connections at once is compiled before memory is measured.
-  busy.run({ seconds: 1, perSecond: 0 });
-  await settle();
-  const before = residentBytes(server.pid);
-  const idlers = new Generator(server.port, idle, new Batches(row));
+  busy.run({ seconds: 1 });
+  await pause(SETTLE_MS);
+  const before = residentKib(pid);
+  using idlers = new Generator(port, idle, batches);
   // Each has asked for something once.
-  idlers.run({ seconds: 0, perSecond: 0 });
-  await settle();
-  busy.run({ seconds: 1, perSecond: 0 });
-  await settle();
-  const grown = residentBytes(server.pid) - before;
-  for (const generator of [busy, idlers]) generator.close();
-  return grown;
-}
-
-function settle(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+  idlers.run({ seconds: 0 });
+  await pause(SETTLE_MS);
+  busy.run({ seconds: 1 });
+  await pause(SETTLE_MS);
+  return residentKib(pid) - before;
 }

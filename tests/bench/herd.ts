@@ -3,25 +3,20 @@
  * value only expires, then the row is updated as well. How often is the database read, and who gets
  * to see what is out of date?
  */
-import { startLeased } from "../support/servers/leased.ts";
-import { MEMCACHEDS, startMemcached } from "../support/servers/memcached.ts";
 import { randomFrom } from "../support/random.ts";
-import { TRANSPORTS } from "../support/servers/server_process.ts";
-import type { SocketSide } from "../support/sessions/socket_side.ts";
+import { Client } from "../support/servers/server_process.ts";
+import { Comparison, type Figures, fixed, pause, typical } from "./base/measure.ts";
+import { readOptions } from "./base/options.ts";
+import { type BenchServer, connectWhenOpen, DEBIAN_MEMCACHED, Servers } from "./base/servers.ts";
 import {
   cachedVersion,
-  Client,
-  type Database,
   LEASE_FLAG,
   LEASES,
   LOOK_ASIDE,
   META_LEASES,
-  sleep,
   WARM_LEASES,
   type Way,
 } from "./herd_ways.ts";
-import { readOptions } from "./options.ts";
-import { Table } from "./table.ts";
 
 // In milliseconds.
 const LOAD_MS = 50;
@@ -44,155 +39,144 @@ export interface HerdOptions {
   readonly updateEveryMs: number;
 }
 
-class HerdResult {
-  reads = 0;
-  /** The first load after each time the value was in the cache. */
-  expiries = 0;
-  loadsOfExpiries = 0;
-  updates = 0;
-  loadsOfUpdates = 0;
-  /**
-   * Values older than what was committed and invalidated before the read began; and those of them
-   * that were marked so.
-   */
-  staleReads = 0;
-  markedReads = 0;
-  /** Times that an old value was in the cache long after an update was complete. */
-  staleLeft = 0;
-  longestReadMs = 0;
-}
-
-class SlowDatabase implements Database {
-  version = 1;
-  loads = 0;
-
-  constructor(readonly random: () => number) {}
-
-  async load(): Promise<number> {
-    this.loads++;
-    const { version } = this;
-    await sleep(LOAD_MS + LOAD_SPREAD_MS * this.random());
-    return version;
-  }
-
-  async update(): Promise<number> {
-    await sleep(COMMIT_MS / 2);
-    const version = ++this.version;
-    await sleep(COMMIT_MS / 2);
-    return version;
-  }
-}
+/**
+ * - `stale`: reads of values older than what was committed and invalidated before the read began;
+ * - `marked`: those of them that were marked so;
+ * - `left`: times that an old value was in the cache long after an update was complete.
+ */
+type HerdFigures = Figures<
+  "expiryLoads" | "updateLoads" | "reads" | "updates" | "stale" | "marked" | "left" | "longestMs"
+>;
 
 /** Lets the herd loose on one server. */
 export async function runHerd(
-  server: SocketSide,
+  connect: () => Promise<Client>,
   way: Way,
-  options: HerdOptions,
-): Promise<HerdResult> {
-  const herd = new Herd(way, new SlowDatabase(randomFrom(1)));
-  const { database, result } = herd;
-  const clients: Client[] = [];
-  for (let index = 0; index < options.clients; index++) {
-    clients.push(new Client(await server.open()));
-  }
-  const writer = new Client(await server.open());
-  // The first load of all is not counted.
-  await way.read(writer, database, herd.ttlSec);
-  database.loads = 0;
-  const reading = clients.map((client) => herd.readOn(client));
-  await sleep(options.seconds * 1000);
-  result.loadsOfExpiries = database.loads;
-  const { expiries } = result;
-  await herd.update(writer, options);
+  { clients, seconds, updateEveryMs }: HerdOptions,
+): Promise<HerdFigures> {
+  using stack = new DisposableStack();
+  const herd = new Herd(way, stack.use(await connect()));
+  const readers: Client[] = [];
+  while (readers.length < clients) readers.push(stack.use(await connect()));
+  await herd.start();
+  const reading = readers.map((client) => herd.readOn(client));
+  await pause(seconds * 1000);
+  const expiryLoads = herd.loads / herd.expiries;
+  const updateLoads = await herd.update(seconds, updateEveryMs);
   herd.isOver = true;
   await Promise.all(reading);
-  for (const client of [...clients, writer]) client.disconnect();
-  return { ...result, expiries };
+  const { reads, updates, stale, marked, left, longestMs } = herd;
+  return { expiryLoads, updateLoads, reads, updates, stale, marked, left, longestMs };
 }
 
 class Herd {
-  readonly result = new HerdResult();
+  reads = 0;
+  /** The first load after each time the value was in the cache. */
+  expiries = 0;
+  loads = 0;
+  updates = 0;
+  stale = 0;
+  marked = 0;
+  left = 0;
+  longestMs = 0;
   isOver = false;
-  ttlSec = EXPIRING_TTL_SEC;
+  readonly #random = randomFrom(1);
+  #ttlSec = EXPIRING_TTL_SEC;
+  /** The row of the database. */
+  #version = 1;
   /** The last version whose update is complete. */
   #completed = 1;
   #wasThere = true;
 
-  constructor(readonly way: Way, readonly database: SlowDatabase) {}
+  constructor(readonly way: Way, readonly writer: Client) {}
+
+  /** The first load of all, which is not counted. */
+  async start(): Promise<void> {
+    await this.way.read(this.writer, this.#load, this.#ttlSec);
+    this.loads = 0;
+  }
 
   async readOn(client: Client): Promise<void> {
-    const { database, result } = this;
     while (!this.isOver) {
       const completed = this.#completed;
       const startMs = performance.now();
       let hasLoaded = false;
-      const { version, markedStale } = await this.way.read(client, {
-        load: () => {
-          hasLoaded = true;
-          if (this.#wasThere) result.expiries++;
-          this.#wasThere = false;
-          return database.load();
-        },
-      }, this.ttlSec);
+      const load = (): Promise<number> => {
+        hasLoaded = true;
+        if (this.#wasThere) this.expiries++;
+        this.#wasThere = false;
+        return this.#load();
+      };
+      const { version, markedStale } = await this.way.read(client, load, this.#ttlSec);
       if (!hasLoaded) this.#wasThere = true;
-      result.reads++;
-      result.longestReadMs = Math.max(result.longestReadMs, performance.now() - startMs);
+      this.reads++;
+      this.longestMs = Math.max(this.longestMs, performance.now() - startMs);
       if (version < completed) {
-        result.staleReads++;
-        if (markedStale) result.markedReads++;
+        this.stale++;
+        if (markedStale) this.marked++;
       }
-      await sleep(THINK_MS * (0.5 + database.random()));
+      await pause(THINK_MS * (0.5 + this.#random()));
     }
   }
 
-  async update(writer: Client, { seconds, updateEveryMs }: HerdOptions): Promise<void> {
-    const { database, result } = this;
-    this.ttlSec = UPDATED_TTL_SEC;
-    await this.#updateOnce(writer);
-    await sleep(updateEveryMs);
-    result.updates = 0;
-    const { loads } = database;
+  /** Updates the row, twice each time. Returns the loads of an update. */
+  async update(seconds: number, everyMs: number): Promise<number> {
+    this.#ttlSec = UPDATED_TTL_SEC;
+    await this.#updateOnce();
+    await pause(everyMs);
+    this.updates = 0;
+    const { loads } = this;
     const endMs = performance.now() + seconds * 1000;
     while (performance.now() < endMs) {
-      await this.#updateOnce(writer);
-      await sleep(SECOND_UPDATE_MS);
-      await this.#updateOnce(writer);
-      await sleep(updateEveryMs * (0.8 + 0.4 * database.random()));
-      const cached = await cachedVersion(writer);
-      if (cached !== undefined && cached < this.#completed) result.staleLeft++;
+      await this.#updateOnce();
+      await pause(SECOND_UPDATE_MS);
+      await this.#updateOnce();
+      await pause(everyMs * (0.8 + 0.4 * this.#random()));
+      const cached = await cachedVersion(this.writer);
+      if (cached !== undefined && cached < this.#completed) this.left++;
     }
-    result.loadsOfUpdates = database.loads - loads;
+    return (this.loads - loads) / this.updates;
   }
 
-  async #updateOnce(writer: Client): Promise<void> {
-    const version = await this.database.update();
-    await this.way.invalidate(writer, this.database, this.ttlSec);
+  #load = async (): Promise<number> => {
+    this.loads++;
+    const version = this.#version;
+    await pause(LOAD_MS + LOAD_SPREAD_MS * this.#random());
+    return version;
+  };
+
+  async #updateOnce(): Promise<void> {
+    await pause(COMMIT_MS / 2);
+    const version = ++this.#version;
+    await pause(COMMIT_MS / 2);
+    await this.way.invalidate(this.writer, this.#load, this.#ttlSec);
     this.#completed = version;
-    this.result.updates++;
+    this.updates++;
   }
 }
 
 export async function main(args: readonly string[]): Promise<void> {
-  const given = readOptions(args, { clients: 200, seconds: 10 });
-  const herd = { ...given, updateEveryMs: UPDATE_EVERY_MS };
-  const stale = ["stale reads", "of them marked", "stale values left"];
-  const loads = ["loads per expiry", "loads per update"];
-  const table = new Table("server: commands", ...loads, "reads", ...stale, "longest read, ms");
-  const memcached = MEMCACHEDS.at(-1);
-  const runs: [start: () => Promise<SocketSide>, way: Way][] = [LOOK_ASIDE, META_LEASES]
-    .flatMap((way) => memcached === undefined ? [] : [[() => startMemcached(memcached), way]]);
-  for (const way of [LOOK_ASIDE, META_LEASES, LEASES, WARM_LEASES]) {
-    runs.push([() => startLeased(TRANSPORTS.at(-1)!, ["-z", LEASE_FLAG]), way]);
+  const given = readOptions(args, { clients: 200, seconds: 10, memcached: [DEBIAN_MEMCACHED] });
+  const options = { ...given, updateEveryMs: UPDATE_EVERY_MS };
+  await using servers = new Servers(2);
+  const table = new Comparison("server: commands", {
+    "loads per expiry": typical("expiryLoads", fixed(1)),
+    "loads per update": typical("updateLoads", fixed(1)),
+    reads: typical("reads"),
+    "stale reads": typical("stale"),
+    "of them marked": typical("marked"),
+    "stale values left": typical("left"),
+    "longest read, ms": typical("longestMs"),
+  });
+  const run = async (server: BenchServer, way: Way): Promise<void> => {
+    const connect = async (): Promise<Client> => new Client(await connectWhenOpen(server.port));
+    const measure = (): Promise<HerdFigures> => runHerd(connect, way, options);
+    await table.add([{ name: `${server.name.split(" --")[0]}: ${way.name}`, measure }], 1);
+  };
+  for (const path of given.memcached) {
+    for (const way of [LOOK_ASIDE, META_LEASES]) await run(await servers.memcached(path), way);
   }
-  for (const [start, way] of runs) {
-    await using server = await start();
-    const result = await runHerd(server, way, herd);
-    table.row(
-      `${server.name}: ${way.name}`,
-      (result.loadsOfExpiries / result.expiries).toFixed(1),
-      (result.loadsOfUpdates / result.updates).toFixed(1),
-      ...[result.reads, result.staleReads, result.markedReads, result.staleLeft].map(String),
-      result.longestReadMs.toFixed(0),
-    );
+  for (const way of [LOOK_ASIDE, META_LEASES, LEASES, WARM_LEASES]) {
+    await run(await servers.leased("native", ["-z", LEASE_FLAG]), way);
   }
 }

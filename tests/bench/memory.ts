@@ -1,23 +1,14 @@
 /** Growth of the process while its store gets full, as part of `-m`, and CPU time of each batch of sets (Linux). */
 import { MIB } from "../../store/limits.ts";
-import { TRANSPORTS } from "../support/servers/server_process.ts";
-import { Batches, Generator } from "./generator.ts";
-import { KEY_BYTES, NumberedSets } from "./numbered_sets.ts";
-import { readOptions } from "./options.ts";
-import {
-  type BenchServer,
-  busiestThread,
-  pinGenerator,
-  residentBytes,
-  startLeased,
-  ThreadTime,
-  threadTimes,
-} from "./processes.ts";
-import { ranged, Table } from "./table.ts";
-import { leastOf, spread, SPREAD_HEADS, type Took } from "./timings.ts";
+import { residentKib } from "../support/servers/server_process.ts";
+import { Batches, Generator } from "./base/generator.ts";
+import { KEY_BYTES, NumberedSets } from "./base/loads.ts";
+import { Comparison, pause, spread, Table } from "./base/measure.ts";
+import { readOptions, someOf } from "./base/options.ts";
+import { ThreadTime, threadTimes } from "./base/processes.ts";
+import { type BenchServer, IO, Servers } from "./base/servers.ts";
+import { leastOf, pieces, PIECES_HEADS } from "./base/timings.ts";
 
-/** Limit: growth of the process, as part of `-m`. Growth: what sets take while items arrive. */
-const PARTS = ["limit", "growth"];
 const CONNECTIONS = 4;
 const FILL_BATCH = 32;
 /** Bytes of keys and values to store, as part of the memory limit. Headers take memory too, so the store gets full. */
@@ -26,88 +17,93 @@ const FILL_SHARE = 1.1;
 const SETTLE_MS = 1000;
 const GROWTH_MEMORY_MIB = 2048;
 const GROWTH_VALUE_BYTES = 100;
+/** Batches of sets after which the thread that serves them is the busiest one. */
+const WARM_UPS = 100;
 
 export async function main(args: readonly string[]): Promise<void> {
-  const { parts, items, batch, memory, threads, fills, rounds, io, port } = readOptions(args, {
-    parts: PARTS,
+  const { parts, items, batch, memory, threads, fills, rounds, io } = readOptions(args, {
+    /** Limit: growth of the process, as part of `-m`. Growth: what sets take while items arrive. */
+    parts: someOf(["limit", "growth"]),
     items: 10_000_000,
     batch: 20,
     memory: [64, 256, 1024],
     threads: [1, 4],
+    /** Bytes of values. */
     fills: [64, 256, 1024],
     rounds: 3,
-    io: "native",
-    port: 21340,
-  }, { parts: PARTS, io: TRANSPORTS });
-  await pinGenerator();
+    io: IO,
+  });
   if (parts.includes("growth")) {
-    const took: Took[] = [];
+    const took: Float32Array[] = [];
     while (took.length < rounds) {
-      await using server = await startLeased(port, 1, io, ["-m", `${GROWTH_MEMORY_MIB}`]);
-      took.push(timeSets(server, items, batch));
+      await using servers = new Servers(1);
+      await servers.pinClients();
+      took.push(timeSets(await servers.leased(io, ["-m", `${GROWTH_MEMORY_MIB}`]), items, batch));
     }
-    const table = new Table("µs of CPU", ...SPREAD_HEADS);
-    table.row(`${batch} sets, the least of ${rounds}`, ...spread(leastOf(took)));
+    const table = new Table("µs of CPU", ...PIECES_HEADS);
+    table.row(`${batch} sets, the least of ${rounds}`, ...pieces(leastOf(took)));
   }
   if (!parts.includes("limit")) return;
-  const table = new Table("grows by, as part of -m", "-t", "value, bytes", "part");
+  const table = new Comparison("grows by, as part of -m", { part: spread("part") });
   for (const mib of memory) {
     for (const count of threads) {
       for (const valueBytes of fills) {
-        const shares: number[] = [];
-        while (shares.length < rounds) {
-          await using server = await startLeased(port, count, io, ["-m", `${mib}`]);
-          shares.push(await growthOf(server, mib * MIB, valueBytes) / (mib * MIB));
-        }
-        table.row(`-m ${mib}`, String(count), String(valueBytes), ranged(shares));
+        const measure = async (): Promise<{ part: number }> => {
+          await using servers = new Servers(count);
+          await servers.pinClients();
+          const server = await servers.leased(io, ["-m", `${mib}`]);
+          return { part: await growthOf(server, mib * MIB, valueBytes) / (mib * MIB) };
+        };
+        const name = `-m ${mib} -t ${count}, ${valueBytes}-byte values`;
+        await table.add([{ name, measure }], rounds);
       }
     }
   }
 }
 
 /** Fills the store. @returns Bytes that the process grew by. */
-async function growthOf(server: BenchServer, bytes: number, valueBytes: number): Promise<number> {
+async function growthOf(
+  { port, pid }: BenchServer,
+  bytes: number,
+  valueBytes: number,
+): Promise<number> {
   const sets = new NumberedSets(FILL_BATCH, valueBytes);
+  using stack = new DisposableStack();
   const clients = Array.from(
     { length: CONNECTIONS },
-    () => new Generator(server.port, 1, new Batches([sets.batch])),
+    () => stack.use(new Generator(port, 1, new Batches([sets.batch]))),
   );
   const set = (index: number): void => {
     clients[index % CONNECTIONS]!.ask(sets.from(index * FILL_BATCH));
   };
   // The server listens before all threads run. A thread that answers runs.
   for (let index = 0; index < CONNECTIONS; index++) set(index);
-  await settle();
-  const before = residentBytes(server.pid);
+  await pause(SETTLE_MS);
+  const before = residentKib(pid);
   const batches = bytes * FILL_SHARE / (KEY_BYTES + valueBytes) / FILL_BATCH;
   for (let index = CONNECTIONS; index < batches; index++) set(index);
-  for (const client of clients) client.close();
-  await settle();
-  return residentBytes(server.pid) - before;
+  stack.dispose();
+  await pause(SETTLE_MS);
+  return (residentKib(pid) - before) * 1024;
 }
 
 /** Sets `items` new keys over one connection, `count` at a time. */
-function timeSets(server: BenchServer, items: number, count: number): Took {
+function timeSets({ port, pid }: BenchServer, items: number, count: number): Float32Array {
   const sets = new NumberedSets(count, GROWTH_VALUE_BYTES);
-  const client = new Generator(server.port, 1, new Batches([sets.batch]));
-  const before = threadTimes(server.pid);
-  client.ask(sets.from(0));
-  using thread = new ThreadTime(busiestThread(before, threadTimes(server.pid)));
-  const batches = Math.floor(items / count);
-  const took = { wallUs: new Float32Array(batches), cpuUs: new Float32Array(batches) };
-  let cpuNs = thread.nanoseconds();
-  for (let index = 0; index < batches; index++) {
-    const startMs = performance.now();
+  using client = new Generator(port, 1, new Batches([sets.batch]));
+  const times = threadTimes(pid);
+  for (let count = 0; count < WARM_UPS; count++) client.ask(sets.from(0));
+  const grown = ([path, ns]: [string, number]): number => ns - (times.get(path) ?? 0);
+  const [busiest] = [...threadTimes(pid)].reduce((most, one) =>
+    grown(one) > grown(most) ? one : most
+  );
+  using thread = new ThreadTime(busiest);
+  let before = thread.nanoseconds();
+  return Float32Array.from({ length: Math.floor(items / count) }, (_, index) => {
     client.ask(sets.from(index * count));
-    took.wallUs[index] = (performance.now() - startMs) * 1000;
-    const nowNs = thread.nanoseconds();
-    took.cpuUs[index] = (nowNs - cpuNs) / 1000;
-    cpuNs = nowNs;
-  }
-  client.close();
-  return took;
-}
-
-function settle(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+    const ns = thread.nanoseconds();
+    const tookUs = (ns - before) / 1000;
+    before = ns;
+    return tookUs;
+  });
 }

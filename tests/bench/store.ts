@@ -2,21 +2,20 @@
 import { MIB } from "../../store/limits.ts";
 import { CONTROL } from "../../store/memory/memory.ts";
 import { randomFrom } from "../support/random.ts";
-import { readOptions } from "./options.ts";
-import { say } from "./processes.ts";
+import { say, Table } from "./base/measure.ts";
+import { readOptions } from "./base/options.ts";
 import { replay, REPLAY_DEFAULTS, type ReplayOptions } from "./replay/replay.ts";
 import { StoreTarget } from "./replay/store_target.ts";
 import { readTrace } from "./replay/traces.ts";
-import { Table } from "./table.ts";
-import { leastOf, only, spread, SPREAD_HEADS, Timings, type Took } from "./timings.ts";
+import { leastOf, pieces, PIECES_HEADS, Timings } from "./base/timings.ts";
 
 interface TraceRun {
   readonly name: string;
   readonly traces: readonly string[];
   readonly memoryMib: number;
   readonly options: Partial<ReplayOptions>;
-  /** Rows of each trace; 0: all. */
-  readonly limit: number;
+  /** Most rows of each trace. By default all are replayed. */
+  readonly rowsMax?: number;
   /** The miss ratio that a running memcached 1.6.45 had. */
   readonly memcached: number;
 }
@@ -26,12 +25,12 @@ const TTL_MIX = { ttl: true, timeScale: 10, maxValue: 8192 };
 
 // deno-fmt-ignore
 const TRACE_RUNS: readonly TraceRun[] = [
-  { name: "recs",      traces: ["recs"],             memoryMib: 64, limit: 0,       memcached: 0.389, options: { copies: 4 } },
-  { name: "recs60k",   traces: ["recs"],             memoryMib: 64, limit: 0,       memcached: 0.338, options: { copies: 4, maxValue: 60_000 } },
-  { name: "ecom",      traces: ["ecom-orm"],         memoryMib: 64, limit: 600_000, memcached: 0.133, options: { copies: 4, valueScale: 8 } },
-  { name: "recs-ecom", traces: ["recs", "ecom-orm"], memoryMib: 64, limit: 0,       memcached: 0.084, options: SMALLER },
-  { name: "ecom-recs", traces: ["ecom-orm", "recs"], memoryMib: 64, limit: 0,       memcached: 0.47,  options: SMALLER },
-  { name: "ttl",       traces: ["ttl-mix"],          memoryMib: 32, limit: 0,       memcached: 0.421, options: TTL_MIX },
+  { name: "recs",      traces: ["recs"],             memoryMib: 64, memcached: 0.389, options: { copies: 4 } },
+  { name: "recs60k",   traces: ["recs"],             memoryMib: 64, memcached: 0.338, options: { copies: 4, maxValue: 60_000 } },
+  { name: "ecom",      traces: ["ecom-orm"],         memoryMib: 64, rowsMax: 600_000, memcached: 0.133, options: { copies: 4, valueScale: 8 } },
+  { name: "recs-ecom", traces: ["recs", "ecom-orm"], memoryMib: 64, memcached: 0.084, options: SMALLER },
+  { name: "ecom-recs", traces: ["ecom-orm", "recs"], memoryMib: 64, memcached: 0.47,  options: SMALLER },
+  { name: "ttl",       traces: ["ttl-mix"],          memoryMib: 32, memcached: 0.421, options: TTL_MIX },
 ];
 
 /** Repetitions of the same work: each piece counts with its least. */
@@ -52,7 +51,6 @@ const NEW_KEYS = 1 << 28;
 async function replayTraces(
   run: TraceRun,
   folder: string,
-  limit: number,
   delayHits: number,
   restarts: boolean,
 ): Promise<number> {
@@ -61,7 +59,7 @@ async function replayTraces(
   let firstKey = 0;
   let ratio = NaN;
   for (const name of run.traces) {
-    const trace = await readTrace(`${folder}/${name}.csv.gz`, limit || run.limit);
+    const trace = await readTrace(`${folder}/${name}.csv.gz`, run.rowsMax);
     if (restarts && name === run.traces.at(-1)) {
       target.restartAfter(Math.floor(trace.rows * options.copies / 2));
     }
@@ -75,7 +73,7 @@ async function replayTraces(
 }
 
 /** Times the sets of `count` new small items, then of some that come for deleted ones, so that the index stays. */
-function fillIndex(target: StoreTarget, count: number): { sets: Took; grown: Uint8Array } {
+function fillIndex(target: StoreTarget, count: number): { sets: Float32Array; grown: Uint8Array } {
   const { control } = target.memory;
   const grown = new Uint8Array(count + count / REPLACED_PART);
   const sets = new Timings();
@@ -105,9 +103,9 @@ function index(items: number): void {
   const { grown, overheadBytes } = rounds[0]!;
   const least = leastOf(rounds.map(({ sets }) => sets));
   say(`\n${overheadBytes.toFixed(1)} bytes an item beside key and value`);
-  const table = new Table("set, µs of CPU", ...SPREAD_HEADS);
+  const table = new Table("set, µs of CPU", ...PIECES_HEADS);
   for (const [kind, name] of ["the index stays", "the index grows"].entries()) {
-    table.row(name, ...spread(only(least, (set) => grown[set] === kind)));
+    table.row(name, ...pieces(least.filter((_, set) => grown[set] === kind)));
   }
 }
 
@@ -167,9 +165,9 @@ function slices([name, memoryMib, play]: typeof SLICE_RUNS[number]): void {
     return { slices: target.slices.took, sets: sets.took };
   });
   const least = leastOf(rounds.map((round) => round.slices));
-  const table = new Table(`${name}, µs of CPU`, ...SPREAD_HEADS);
-  table.row("slices of maintenance", ...spread(least));
-  table.row("requests", ...spread(leastOf(rounds.map(({ sets }) => sets))));
+  const table = new Table(`${name}, µs of CPU`, ...PIECES_HEADS);
+  table.row("slices of maintenance", ...pieces(least));
+  table.row("requests", ...pieces(leastOf(rounds.map(({ sets }) => sets))));
 }
 
 export async function main(args: readonly string[]): Promise<void> {
@@ -177,7 +175,6 @@ export async function main(args: readonly string[]): Promise<void> {
     traces: Deno.env.get("LEASED_TRACES") ?? "",
     /** Beginnings of names. */
     run: [""],
-    limit: 0,
     "delay-hits": 0,
     /** Replay each trace a second time, with a restart halfway. */
     restart: false,
@@ -186,7 +183,7 @@ export async function main(args: readonly string[]): Promise<void> {
   const isWanted = (name: string): boolean => given.run.some((start) => name.startsWith(start));
   const traceRuns = TRACE_RUNS.filter(({ name }) => isWanted(name));
   const ratioOf = (run: TraceRun, restarts: boolean): Promise<number> =>
-    replayTraces(run, given.traces, given.limit, given["delay-hits"], restarts);
+    replayTraces(run, given.traces, given["delay-hits"], restarts);
   const table = traceRuns.length > 0
     ? new Table("miss ratio", "memcached", "leased", "restarted")
     : undefined;

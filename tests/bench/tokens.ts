@@ -1,48 +1,42 @@
 /** Durable update tokens: pairs of `token get` and `token release` a second, beside the bare syncs of the same disk. */
-import { ClientThreads } from "./clients/threads.ts";
-import { readOptions } from "./options.ts";
-import { pinGenerator, startLeased } from "./processes.ts";
-import { ranged, ratios, Table, whole } from "./table.ts";
-import { TRANSPORTS } from "../support/servers/server_process.ts";
+import { ClientThreads } from "./base/clients.ts";
+import { Comparison, spread, typical } from "./base/measure.ts";
+import { readOptions } from "./base/options.ts";
+import { IO, Servers } from "./base/servers.ts";
 
 /** Clients that do nothing but take and release tokens. */
-const TOKEN_CONNECTIONS = [1, 8, 64];
+const CONNECTIONS = [1, 8, 64];
 /** Bytes of a frame with one token. */
 const FRAME_BYTES = 90;
-/** Cores of the server, and of its clients. */
-const SERVER_CORES = "0,1";
-const CLIENTS_CORE = Math.min(3, navigator.hardwareConcurrency - 1);
 
 export async function main(args: readonly string[]): Promise<void> {
-  const { seconds, rounds, io, threads, port, folder } = readOptions(args, {
+  const { seconds, rounds, io, folder } = readOptions(args, {
     seconds: 3,
     rounds: 5,
-    io: "native",
-    threads: 2,
-    port: 21330,
+    io: IO,
     /** The state's; by default the current one. */
     folder: ".",
-  }, { io: TRANSPORTS });
-  await using stack = new AsyncDisposableStack();
-  const state = await Deno.makeTempDir({ dir: Deno.realPathSync(folder), prefix: "leased-bench-" });
-  stack.defer(() => Deno.remove(state, { recursive: true }));
-  await pinGenerator(`${CLIENTS_CORE}`);
+  });
+  await using servers = new Servers(2);
+  const state = await servers.folder(folder);
+  await servers.pinClients();
   const permissions = [`--allow-read=${state}`, `--allow-write=${state}`];
-  const options = ["--state-dir", state];
-  stack.use(await startLeased(port, threads, io, options, permissions, SERVER_CORES));
-  const table = new Table("connections", "pairs/s", "bare syncs/s", "pairs per sync");
-  for (const count of TOKEN_CONNECTIONS) {
-    const clients = await ClientThreads.open(port, "tokens", { count: 1, connections: count });
-    const pairs: number[] = [];
-    const syncs: number[] = [];
-    // In turns, because a disk's pace changes.
-    for (let round = 0; round < rounds; round++) {
-      syncs.push(syncsPerSecond(`${state}/bare`, seconds / 3));
-      const result = await clients.run({ seconds, perSecond: 0 });
-      pairs.push(result.count / result.seconds / 2);
-    }
-    await clients.close();
-    table.row(String(count), whole(pairs), whole(syncs), ranged(ratios(pairs, syncs)));
+  const { port } = await servers.leased(io, ["--state-dir", state], { permissions });
+  const table = new Comparison("connections", {
+    "pairs/s": typical("pairs"),
+    "bare syncs/s": typical("syncs"),
+    "pairs per sync": spread("perSync"),
+  });
+  for (const connections of CONNECTIONS) {
+    await using clients = await ClientThreads.open(port, "tokens", { connections });
+    // One after the other in each round, because a disk's pace changes.
+    const measure = async () => {
+      const syncs = syncsPerSecond(`${state}/bare`, seconds / 3);
+      const result = await clients.run({ seconds });
+      const pairs = result.count / result.seconds / 2;
+      return { pairs, syncs, perSync: pairs / syncs };
+    };
+    await table.add([{ name: `${connections}`, measure }], rounds);
   }
 }
 

@@ -1,16 +1,15 @@
 // Threads that read and write one store for as many reads as are wanted: deno task parallel [--help].
-import { readOptions } from "../bench/options.ts";
+import { readOptions, someOf } from "../bench/base/options.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import { ParallelThreads } from "./threads.ts";
 import { SCENARIOS } from "./scenario.ts";
 
-const names = SCENARIOS.map(({ name }) => name);
 const { reads, threads, only } = readOptions(Deno.args, {
   /** Keys, of each scenario. */
   reads: 10_000_000,
   threads: Math.min(4, navigator.hardwareConcurrency),
-  only: names,
-}, { only: names });
+  only: someOf(SCENARIOS.map(({ name }) => name)),
+});
 using all = await ParallelThreads.start(threads);
 for (const scenario of SCENARIOS.filter(({ name }) => only.includes(name))) {
   await withSeed(drawSeed(), async (seed) => {

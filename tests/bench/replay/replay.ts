@@ -42,23 +42,6 @@ export interface ReplayResult {
   readonly refused: number;
 }
 
-/** Requests of a window: a row of the trace and a copy of its key each. Reused. */
-class Window {
-  count = 0;
-  readonly rows: Int32Array;
-  readonly copies: Int32Array;
-
-  constructor(size: number) {
-    this.rows = new Int32Array(size);
-    this.copies = new Int32Array(size);
-  }
-
-  add(row: number, copy: number): void {
-    this.rows[this.count] = row;
-    this.copies[this.count++] = copy;
-  }
-}
-
 /**
  * Replays a trace in windows: first all gets of a window, then a set for every key that missed. A second get of such a
  * key waits for the next window, so that a window never counts one cold key twice.
@@ -72,47 +55,48 @@ export function replay(
   firstKey = 0,
 ): ReplayResult {
   const { copies, batch, timeScale, valueScale, maxValue } = options;
-  let window = new Window(batch + copies);
-  let carry = new Window(batch + copies);
-  const fills = new Window(batch + copies);
   const missedIn = new Int32Array(trace.keyCount * copies).fill(-1);
   const startSec = trace.rows > 0 ? trace.seconds[0]! : 0;
   const sizeOf = (row: number): number => scaled(trace.valueSizes[row]!, valueScale);
+  // A request is a row of the trace and a copy of its key, as one number.
+  const rowOf = (request: number): number => Math.floor(request / copies);
+  const keyOf = (request: number): number =>
+    trace.keys[rowOf(request)]! * copies + request % copies;
+  let carry: number[] = [];
   let row = 0;
   let gets = 0;
   let misses = 0;
   let refused = 0;
   let now = 0;
-  for (let turn = 0; row < trace.rows || carry.count > 0; turn++) {
-    [window, carry] = [carry, window];
-    carry.count = 0;
-    fills.count = 0;
-    for (; window.count < batch && row < trace.rows; row++) {
+  for (let turn = 0; row < trace.rows || carry.length > 0; turn++) {
+    const window = carry;
+    const fills: number[] = [];
+    carry = [];
+    for (; window.length < batch && row < trace.rows; row++) {
       if (sizeOf(row) > maxValue) continue;
       if (timeScale > 0) now = (trace.seconds[row]! - startSec) * 1000 / timeScale;
-      for (let copy = 0; copy < copies; copy++) window.add(row, copy);
+      for (let copy = 0; copy < copies; copy++) window.push(row * copies + copy);
     }
     target.tick(now);
-    for (let at = 0; at < window.count; at++) {
-      const [of, copy] = [window.rows[at]!, window.copies[at]!];
-      const key = trace.keys[of]! * copies + copy;
+    for (const request of window) {
+      const [of, key] = [rowOf(request), keyOf(request)];
       const isCold = missedIn[key] === turn;
       if (target.get(firstKey + key, trace.keySizes[of]!, sizeOf(of))) {
         gets++;
       } else if (isCold) {
-        carry.add(of, copy);
+        carry.push(request);
       } else {
         missedIn[key] = turn;
         gets++;
         misses++;
-        fills.add(of, copy);
+        fills.push(request);
       }
     }
-    for (let at = 0; at < fills.count; at++) {
-      const of = fills.rows[at]!;
-      const key = firstKey + trace.keys[of]! * copies + fills.copies[at]!;
-      const ttlSeconds = ttlOf(trace.ttlSeconds[of]!, options);
-      if (!target.set(key, trace.keySizes[of]!, sizeOf(of), ttlSeconds)) refused++;
+    for (const request of fills) {
+      const of = rowOf(request);
+      const ttlSec = ttlOf(trace.ttlSeconds[of]!, options);
+      const key = firstKey + keyOf(request);
+      if (!target.set(key, trace.keySizes[of]!, sizeOf(of), ttlSec)) refused++;
     }
   }
   return { gets, misses, refused };

@@ -10,7 +10,7 @@ import { Outcome } from "../../../store/outcome.ts";
 import type { ReplayTarget } from "./replay.ts";
 import { SavedStore } from "../../support/saved_store.ts";
 import { type ChangedOptions, storeOptions } from "../../support/store.ts";
-import { Timings } from "../timings.ts";
+import { Timings } from "../base/timings.ts";
 
 const VALUE_OFFSET = 512;
 const HEX = "0123456789abcdef";

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertLess } from "@std/assert";
-import { TlsClients } from "../../bench/tls/clients.ts";
-import { Connections } from "../../bench/sockets.ts";
+import { TlsClients } from "../../bench/base/tls_clients.ts";
+import { Connections } from "../../bench/base/sockets.ts";
 import { randomFrom } from "../../support/random.ts";
 import {
   type Certificate,

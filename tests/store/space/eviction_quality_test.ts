@@ -1,5 +1,4 @@
 import { assertEquals, assertGreater, assertLess } from "@std/assert";
-import { Lru } from "../../bench/replay/policies.ts";
 import { replay, REPLAY_DEFAULTS, type ReplayTarget } from "../../bench/replay/replay.ts";
 import { StoreTarget } from "../../bench/replay/store_target.ts";
 import type { Trace } from "../../bench/replay/traces.ts";
@@ -15,6 +14,57 @@ const REQUESTS = 150_000;
 const KEY_BYTES = 16;
 /** Keys that are asked for again and again, the first ones most often. */
 const POPULAR_KEYS = 40_000;
+
+/**
+ * LRU, or FIFO: a heap of bytes without pages, classes or headers, in which an item takes its key and
+ * its value.
+ */
+class Lru implements ReplayTarget {
+  /** Bytes and deadline of each item, the oldest first. */
+  readonly #items = new Map<number, { readonly bytes: number; readonly deadlineMs: number }>();
+  #usedBytes = 0;
+  #nowMs = 0;
+
+  /** @param movesHits Otherwise the first in are the first out: reads change nothing. */
+  constructor(readonly limitBytes: number, readonly movesHits = true) {}
+
+  tick(milliseconds: number): void {
+    this.#nowMs = milliseconds;
+  }
+
+  get(key: number): boolean {
+    const item = this.#items.get(key);
+    if (item === undefined) return false;
+    if (item.deadlineMs <= this.#nowMs) {
+      this.#drop(key);
+      return false;
+    }
+    if (this.movesHits) {
+      this.#items.delete(key);
+      this.#items.set(key, item);
+    }
+    return true;
+  }
+
+  set(key: number, keySize: number, valueSize: number, ttlSeconds: number): boolean {
+    this.#drop(key);
+    const bytes = keySize + valueSize;
+    if (bytes > this.limitBytes) return false;
+    for (const oldest of this.#items.keys()) {
+      if (this.#usedBytes + bytes <= this.limitBytes) break;
+      this.#drop(oldest);
+    }
+    const deadlineMs = ttlSeconds === 0 ? Infinity : this.#nowMs + ttlSeconds * 1000;
+    this.#items.set(key, { bytes, deadlineMs });
+    this.#usedBytes += bytes;
+    return true;
+  }
+
+  #drop(key: number): void {
+    this.#usedBytes -= this.#items.get(key)?.bytes ?? 0;
+    this.#items.delete(key);
+  }
+}
 
 type Draw = () => number;
 
@@ -55,7 +105,6 @@ function withScans(random: Draw): Draw {
 function traceOf(draw: Draw, valueBytes: (key: number) => number): Trace {
   const keys = Int32Array.from({ length: REQUESTS }, draw);
   return {
-    name: "generated",
     rows: REQUESTS,
     seconds: new Int32Array(REQUESTS),
     keys,

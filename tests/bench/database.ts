@@ -1,0 +1,201 @@
+/**
+ * Rows of a database: hits, misses and writes beside a server without `--db` and the database alone; and at nodes,
+ * beside a server without `--origin` and the origin.
+ */
+import { Client } from "../support/servers/server_process.ts";
+import {
+  type BareDatabase,
+  type LoadFigures,
+  loadFigures,
+  openPostgres,
+  openSqlite,
+} from "./base/bare_databases.ts";
+import { ClientThreads } from "./base/clients.ts";
+import type { Schedule } from "./base/generator.ts";
+import { type Cell, Comparison, type Contestant, fixed, ranged, typical } from "./base/measure.ts";
+import { readOptions, someOf } from "./base/options.ts";
+import { ALL_CORES, type BenchServer, connectWhenOpen, Servers } from "./base/servers.ts";
+
+/** Rows that are read and written. */
+export const KEYS = 10_000;
+export const CLIENTS = 64;
+/** What the driver of PostgreSQL reads. */
+const VARIABLES = "PG*,USERNAME,USER,LOGNAME";
+
+const DEFAULTS = {
+  seconds: 3,
+  rounds: 5,
+  databases: someOf(["sqlite", "postgres"]),
+  parts: someOf(["hit", "miss", "one", "many"]),
+  folder: ".",
+};
+
+type Load = Contestant<keyof LoadFigures>;
+type Measured = () => Promise<LoadFigures>;
+/** A load of a server with rows, and those that it is compared with in the same round. */
+type Compared = readonly [ours: Measured, ...theirs: (readonly [name: string, Measured])[]];
+
+export async function rows(args: readonly string[]): Promise<void> {
+  const options = readOptions(args, { ...DEFAULTS, caches: [1, 4] });
+  const { seconds, databases, caches } = options;
+  await using servers = new Servers(1, ALL_CORES);
+  const place = await servers.folder(options.folder);
+  const bare = loadsOf(await startOrigin(servers, place), seconds);
+  const listed: string[] = [];
+  while (listed.length < Math.max(...caches)) {
+    listed.push(`127.0.0.1:${(await startOrigin(servers, place)).port}`);
+  }
+  for (const kind of databases) {
+    await using database = await openDatabase(kind, place);
+    const alone = (clients: number) =>
+      ["the database alone", () => database.writes(clients, seconds)] as const;
+    for (const count of caches) {
+      const all = listed.slice(0, count).flatMap((each) => ["--cache", each]);
+      await using server = await startOrigin(servers, place, ["--db", database.url, ...all]);
+      const own = loadsOf(server, seconds);
+      for (const each of [own, bare]) await each.fill();
+      await compareAll(`${database.name}, listed caches: ${count}`, {
+        hit: [own.hits, ["without --db", bare.hits]],
+        miss: [
+          own.misses,
+          ["a hit without --db", () => bare.gets(1)],
+          ["a read of the database alone", () => database.reads(seconds)],
+        ],
+        one: [() => own.writes(1), alone(1)],
+        many: [() => own.writes(CLIENTS), alone(CLIENTS)],
+      }, options);
+    }
+  }
+}
+
+export async function nodes(args: readonly string[]): Promise<void> {
+  const options = readOptions(args, { ...DEFAULTS, nodes: [1, 2, 4] });
+  const { seconds, databases } = options;
+  await using servers = new Servers(1, ALL_CORES);
+  const place = await servers.folder(options.folder);
+  const bare = loadsOf(await startOrigin(servers, place), seconds);
+  for (const kind of databases) {
+    await using database = await openDatabase(kind, place);
+    for (const count of options.nodes) {
+      await using cluster = new Servers(1, ALL_CORES);
+      const first = await startOrigin(cluster, place, ["--db", database.url]);
+      const started = await startNodes(cluster, place, first, count);
+      const [node, origin] = [started[0]!, first].map((each) => loadsOf(each, seconds));
+      for (const each of [origin!, bare]) await each.fill();
+      // A server without rows: its replies to one client are the time of a round trip.
+      const trip = ["a round trip", () => bare.gets(1)] as const;
+      await compareAll(`${database.name}, nodes: ${count}`, {
+        hit: [node!.hits, ["without --origin", bare.hits]],
+        miss: [node!.misses, ["the origin", origin!.misses], trip],
+        one: [
+          () => node!.writes(1),
+          ["the origin", () => origin!.writes(1)],
+          ["a round trip", () => bare.writes(1)],
+        ],
+        many: [() => node!.writes(CLIENTS), ["the origin", () => origin!.writes(CLIENTS)]],
+      }, options);
+    }
+  }
+}
+
+async function openDatabase(kind: string, place: string): Promise<BareDatabase> {
+  return kind === "sqlite" ? openSqlite(place, KEYS) : await openPostgres(place, KEYS);
+}
+
+/** Starts a server for rows. @param folder What it may read and write. */
+export function startOrigin(
+  servers: Servers,
+  folder: string,
+  options: readonly string[] = [],
+): Promise<BenchServer> {
+  const permissions = [
+    "--lock=lib/rows/databases/postgres/deno.lock",
+    `--allow-read=${folder}`,
+    `--allow-write=${folder}`,
+    `--allow-env=${VARIABLES}`,
+  ];
+  return servers.leased("native", options, { permissions });
+}
+
+export async function startNodes(
+  servers: Servers,
+  folder: string,
+  origin: BenchServer,
+  count: number,
+): Promise<BenchServer[]> {
+  const nodes: BenchServer[] = [];
+  for (let at = 0; at < count; at++) {
+    const options = ["--origin", `127.0.0.1:${origin.port}`, "--node-name", `node-${at}`];
+    nodes.push(await startOrigin(servers, folder, options));
+  }
+  return nodes;
+}
+
+/** The loads of one server. */
+// deno-lint-ignore explicit-function-return-type
+export function loadsOf({ port }: BenchServer, seconds: number) {
+  const run = async (
+    each: "get" | "set",
+    connections: number,
+    schedule: Partial<Schedule> = {},
+  ): Promise<LoadFigures> => {
+    await using clients = await ClientThreads.open(port, { each, keys: KEYS }, { connections });
+    const ran = await clients.run({ seconds, timed: true, ...schedule });
+    return loadFigures(ran.count / ran.seconds, ran.latenciesMs);
+  };
+  const once = { seconds: Infinity, requests: KEYS };
+  return {
+    /** Stores all rows: the other loads read them. */
+    async fill(): Promise<void> {
+      await run("set", CLIENTS, once);
+    },
+    /** Gets of cached rows. */
+    async hits(): Promise<LoadFigures> {
+      await run("get", CLIENTS, once);
+      return await run("get", CLIENTS);
+    },
+    /** Gets of rows that are not cached, by one client. */
+    async misses(): Promise<LoadFigures> {
+      using client = new Client(await connectWhenOpen(port));
+      await client.ask("flush_all\r\n", "OK\r\n");
+      return await run("get", 1, { requests: KEYS });
+    },
+    gets: (connections: number) => run("get", connections),
+    writes: (connections: number) => run("set", connections),
+  };
+}
+
+/** @param compare Ours and theirs of a round. */
+function compared(
+  compare: (own: LoadFigures, others: readonly LoadFigures[]) => number,
+): Cell<keyof LoadFigures> {
+  return (own, [first, ...others]) =>
+    own !== first
+      ? ""
+      : ranged(own.map((each, round) => compare(each, others.map((rounds) => rounds[round]!))));
+}
+
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value);
+
+/** Compares the loads that `parts` names. */
+export async function compareAll(
+  title: string,
+  loads: Readonly<Record<string, Compared>>,
+  { parts, rounds }: { readonly parts: readonly string[]; readonly rounds: number },
+): Promise<void> {
+  const table = new Comparison(title, {
+    "p50, ms": typical("p50", fixed(3)),
+    "p99, ms": typical("p99", fixed(2)),
+    "per second": typical("perSecond"),
+    "p50 ÷ sum of theirs": compared((own, all) => own.p50 / sum(all.map(({ p50 }) => p50))),
+    // Of loads that follow each other, the times of requests add up.
+    "per second ÷ theirs": compared((own, all) =>
+      own.perSecond * sum(all.map(({ perSecond }) => 1 / perSecond))
+    ),
+  });
+  for (const part of parts.filter((each) => each in loads)) {
+    const [measure, ...theirs] = loads[part]!;
+    const rivals = theirs.map(([name, measure]): Load => ({ name: `${part}: ${name}`, measure }));
+    await table.add([{ name: `${part}: ours`, measure }, ...rivals], rounds);
+  }
+}
