@@ -1,26 +1,222 @@
-/** Clients and servers that are disturbed. */
-export interface Disturbed<Ran> {
-  start(): Promise<void>;
-  /** Waits until clients have got on since the last disturbance. */
-  progress(): Promise<void>;
-  disturb(): Promise<void>;
-  /** Ends the clients. @returns What they did. @throws When the history has a violation. */
-  finish(): Promise<Ran>;
-  /** Ends all servers. */
-  stop(): Promise<void>;
+import { assertEquals } from "@std/assert";
+import { randomFrom } from "../support/random.ts";
+import type { TestDatabase } from "../support/servers/databases.ts";
+import { startNode } from "../support/servers/proxy_process.ts";
+import { Relay } from "../support/servers/relay.ts";
+import { type ServerProcess, until } from "../support/servers/server_process.ts";
+import { readCommits, versionsIn } from "./commits.ts";
+import { type History, violationsOf } from "./history.ts";
+import { PatientClient } from "./patient_client.ts";
+
+/** A port that refuses connections. */
+const NO_PORT = 1;
+/** Between two disturbances so many reads are seen. */
+const READS_BETWEEN = 100;
+/** Requests that a stopped server receives. */
+const STOPPED_READS = 5;
+
+/** Clients and servers that are disturbed at random, so often as the caller says. */
+export abstract class Disturbed<Kind extends string, Ran> {
+  /** What happens between; twice: twice as often. */
+  protected abstract readonly kinds: readonly Kind[];
+  /** Reads that were seen, and writes that have ended. */
+  protected abstract readonly done: readonly [reads: number, writes: number];
+  /** Writes between two disturbances. */
+  protected abstract readonly writesBetween: number;
+  /** How often each kind has happened, and the last one. */
+  protected readonly disturbances: Record<string, number> = {};
+  protected kind: Kind | "start" = "start";
+  protected isOver = false;
+  /** Counts moments: all that the test sees, in its order. */
+  protected now = 0;
+  readonly #random: () => number;
+  readonly #clients: PatientClient[] = [];
+  readonly #servers: ServerProcess[] = [];
+  readonly #relays: Relay[] = [];
+  readonly #loops: Promise<void>[] = [];
+
+  constructor(protected readonly database: TestDatabase, seed: number) {
+    this.#random = randomFrom(seed);
+  }
+
+  /** Starts servers and clients. */
+  protected abstract start(): Promise<void>;
+  protected abstract disturb(kind: Kind): Promise<void> | void;
+  /** Looks at everything once more, after the clients have ended. @throws When something was wrong. */
+  protected abstract finish(): Promise<Ran>;
+
+  /** Lets clients get on, and disturbs them, so many times. @returns and @throws as `finish`. */
+  async run(disturbances: number): Promise<Ran> {
+    try {
+      await this.start();
+      for (let count = 0; count < disturbances; count++) {
+        await this.progress();
+        this.kind = this.kinds[this.choose(this.kinds.length)]!;
+        this.disturbances[this.kind] = (this.disturbances[this.kind] ?? 0) + 1;
+        await this.disturb(this.kind);
+      }
+      await this.progress();
+      await this.endWriters();
+      this.isOver = true;
+      await Promise.all(this.#loops);
+      return await this.finish();
+    } finally {
+      await this.stop();
+    }
+  }
+
+  /** Ends writers that are processes of their own. */
+  protected async endWriters(): Promise<void> {}
+
+  /** Ends everything. */
+  protected async stop(): Promise<void> {
+    await this.endWriters();
+    this.isOver = true;
+    for (const client of this.#clients) client[Symbol.dispose]();
+    await Promise.allSettled(this.#loops);
+    for (const server of this.#servers) await server[Symbol.asyncDispose]();
+    for (const relay of this.#relays) relay[Symbol.dispose]();
+  }
+
+  /** Waits until readers and writers have got on. */
+  protected async progress(): Promise<void> {
+    const [reads, writes] = this.done;
+    await until(() =>
+      this.done[0] >= reads + READS_BETWEEN && this.done[1] >= writes + this.writesBetween
+    );
+  }
+
+  protected choose(count: number): number {
+    return Math.floor(this.#random() * count);
+  }
+
+  protected client(port: number): PatientClient {
+    const client = new PatientClient(port);
+    this.#clients.push(client);
+    return client;
+  }
+
+  protected relay(target = NO_PORT): Relay {
+    const relay = new Relay(target);
+    this.#relays.push(relay);
+    return relay;
+  }
+
+  /** Notes a server, which ends with the test. */
+  protected started(server: ServerProcess): ServerProcess {
+    this.#servers.push(server);
+    return server;
+  }
+
+  /** Notes a client that goes on until `isOver`. */
+  protected loop(client: Promise<void>): void {
+    this.#loops.push(client);
+  }
+
+  /** @param clients Leads to the node from now on. */
+  protected async startNode(origins: readonly Relay[], clients: Relay): Promise<ServerProcess> {
+    const node = this.started(await startNode(origins, ["--node-name", `node${clients.port}`]));
+    clients.moveTo(node.port);
+    return node;
+  }
 }
 
-/** Disturbs so many times, and lets clients get on in between. @returns and @throws as `finish`. */
-export async function runDisturbed<Ran>(all: Disturbed<Ran>, disturbances: number): Promise<Ran> {
-  try {
-    await all.start();
-    for (let count = 0; count < disturbances; count++) {
-      await all.progress();
-      await all.disturb();
-    }
-    await all.progress();
-    return await all.finish();
-  } finally {
-    await all.stop();
+/** What a run over rows has done. */
+export interface RowsRan {
+  readonly reads: number;
+  readonly hits: number;
+  readonly writes: number;
+  /** Writes that have ended without a commit. */
+  readonly failed: number;
+  readonly commits: number;
+  readonly disturbances: Readonly<Record<string, number>>;
+}
+
+/** Rows whose reads, writes and commits are noted, and compared at the end. */
+export abstract class DisturbedRows<Kind extends string, Ran extends RowsRan>
+  extends Disturbed<Kind, Ran> {
+  protected abstract readonly keyCount: number;
+  protected readonly history: History = {
+    acknowledged: [],
+    observed: [],
+    committed: [],
+    failed: [],
+  };
+  #hits = 0;
+
+  protected override get done(): [number, number] {
+    return [this.history.observed.length, this.history.acknowledged.length];
   }
+
+  protected anyKey(): string {
+    return `k${this.choose(this.keyCount)}`;
+  }
+
+  /** @returns Whether the row was read. */
+  protected async get(client: PatientClient, key: string, by: string): Promise<boolean> {
+    const began = this.now++;
+    const reply = await client.try(`get ${key}\r\n`, "END\r\n");
+    if (reply === null || reply.startsWith("SERVER_ERROR")) return false;
+    this.observe(key, reply, began, by);
+    return true;
+  }
+
+  /** Notes a read, by its reply. */
+  protected observe(key: string, reply: string, began: number, by: string): void {
+    const value = /^VALUE .*\r\n(.*)\r\n/.exec(reply)?.[1] ?? null;
+    if (value !== null) this.#hits++;
+    this.history.observed.push({ key, value, began, ended: this.now++, by });
+  }
+
+  /**
+   * Stops a server that serves rows, has it receive requests, lets it go on, and waits for their replies.
+   *
+   * @param meanwhile Happens while the server is stopped.
+   */
+  protected async stopServer(
+    server: ServerProcess,
+    by: string,
+    meanwhile: () => Promise<unknown>,
+  ): Promise<void> {
+    const clients = Array.from({ length: STOPPED_READS }, () => this.client(server.port));
+    const keys = clients.map(() => this.anyKey());
+    const read = (): Promise<unknown> =>
+      Promise.all(clients.map((client, at) => this.get(client, keys[at]!, by)));
+    await read();
+    server.signal("SIGSTOP");
+    await meanwhile();
+    const reads = read();
+    server.signal("SIGCONT");
+    await reads;
+    for (const client of clients) client[Symbol.dispose]();
+  }
+
+  /** Compares the history with the database. @throws When it has a violation. */
+  protected async verdict(): Promise<RowsRan> {
+    const { observed, acknowledged, failed, committed } = this.history;
+    committed.push(...await readCommits(this.database));
+    const violations = violationsOf(this.history);
+    assertEquals(violations, [], `${violations.length} violations`);
+    return {
+      reads: observed.length,
+      hits: this.#hits,
+      writes: acknowledged.length,
+      failed: failed.length,
+      commits: versionsIn(committed),
+      disturbances: this.disturbances,
+    };
+  }
+}
+
+export async function kill(server: ServerProcess): Promise<void> {
+  try {
+    server.signal("SIGKILL");
+  } catch {
+    // It has ended by itself: an origin does when it learns that another one has taken over.
+  }
+  await server.ended();
+}
+
+export function pause(ms = 10): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -1,13 +1,9 @@
-import { assertEquals } from "@std/assert";
-import { randomFrom } from "../support/random.ts";
+import { noteCommits } from "./commits.ts";
+import { DisturbedRows, kill, pause, type RowsRan } from "./disturbed.ts";
 import type { TestDatabase } from "../support/servers/databases.ts";
-import { launchProxy, startNode } from "../support/servers/proxy_process.ts";
-import { Relay } from "../support/servers/relay.ts";
+import { launchProxy } from "../support/servers/proxy_process.ts";
+import type { Relay } from "../support/servers/relay.ts";
 import { type ServerProcess, until } from "../support/servers/server_process.ts";
-import { noteCommits, readCommits, versionsIn } from "./commits.ts";
-import { type Disturbed, runDisturbed } from "./disturbed.ts";
-import { type History, violationsOf } from "./history.ts";
-import { PatientClient } from "./patient_client.ts";
 
 const KEYS = 30;
 const NODES = 2;
@@ -17,30 +13,18 @@ const MEMBER_MS = 500;
 /** A stop within the membership, and how slow a slow connection is: within it, and beyond it. */
 const SHORT_MS = 100;
 const SLOW_MS = [20, 700] as const;
-/** A port that refuses connections. */
-const NO_PORT = 1;
-/** Requests that a stopped node receives. */
-const STOPPED_READS = 5;
-/** Between two disturbances so many reads are seen, and so many writes are acknowledged. */
-const READS_BETWEEN = 100;
-const WRITES_BETWEEN = 10;
 const ORIGIN_WAITS = "waiting for its end";
 const KINDS = [
   ...["node killed", "node stopped shortly", "node stopped", "node stopped"] as const,
   ...["node cut", "node cut off", "node slow", "client cut"] as const,
   ...["origin killed", "origin stopped", "stand-by"] as const,
 ];
+type Kind = typeof KINDS[number];
 
 /** The result of a run. */
-export interface NodesRan {
-  readonly reads: number;
-  readonly hits: number;
-  readonly writes: number;
-  readonly failed: number;
-  readonly commits: number;
+export interface NodesRan extends RowsRan {
   /** The longest time without an acknowledged write, after each kind of disturbance. */
   readonly longestMs: Readonly<Record<string, number>>;
-  readonly disturbances: Readonly<Record<string, number>>;
 }
 
 /** A node, the relays to its origins, and the one to it. */
@@ -63,75 +47,50 @@ export async function runNodesChaos(
   seed: number,
   disturbances: number,
 ): Promise<NodesRan> {
-  return await runDisturbed(new NodesChaos(database, seed), disturbances);
+  return await new NodesChaos(database, seed).run(disturbances);
 }
 
-class NodesChaos implements Disturbed<NodesRan> {
-  readonly #database: TestDatabase;
-  readonly #random: () => number;
-  readonly #history: History = { acknowledged: [], observed: [], committed: [], failed: [] };
-  readonly #disturbances: Record<string, number> = {};
+class NodesChaos extends DisturbedRows<Kind, NodesRan> {
+  protected override readonly kinds = KINDS;
+  protected override readonly keyCount = KEYS;
+  protected override readonly writesBetween = 10;
   readonly #longestMs: Record<string, number> = {};
-  /** Of the last disturbance, and since when no write was acknowledged. */
-  #kind = "start";
+  /** Since when no write was acknowledged. */
   #lastWriteMs = performance.now();
   readonly #nodes: Node[] = [];
   /** Between stock clients and the active origin. */
-  readonly #originRelay = new Relay(NO_PORT);
+  readonly #originRelay = this.relay();
   /** The active one, and its place of two. */
   #origin!: ServerProcess;
   #place = 1;
-  /** All that were started. */
-  readonly #servers: ServerProcess[] = [];
-  readonly #clients: PatientClient[] = [];
-  readonly #loops: Promise<void>[] = [];
-  #isOver = false;
-  #now = 0;
   #values = 0;
-  #hits = 0;
 
-  constructor(database: TestDatabase, seed: number) {
-    this.#database = database;
-    this.#random = randomFrom(seed);
-  }
-
-  async start(): Promise<void> {
+  protected override async start(): Promise<void> {
     for (let count = 0; count < NODES; count++) {
-      const origins = [new Relay(NO_PORT), new Relay(NO_PORT)];
-      const clients = new Relay(NO_PORT);
-      this.#nodes.push({ origins, clients, server: await this.#startNode(origins, clients) });
+      const [origins, clients] = [[this.relay(), this.relay()], this.relay()];
+      this.#nodes.push({ origins, clients, server: await this.startNode(origins, clients) });
     }
     await this.#replaceOrigin();
-    await noteCommits(this.#database);
-    for (const relay of [this.#originRelay, ...this.#nodes.map(({ clients }) => clients)]) {
-      for (let count = 0; count < READERS_EACH; count++) this.#loops.push(this.#read(relay));
-      for (let count = 0; count < WRITERS_EACH; count++) this.#loops.push(this.#write(relay));
+    await noteCommits(this.database);
+    for (const relay of this.#places) {
+      for (let count = 0; count < READERS_EACH; count++) this.loop(this.#read(relay));
+      for (let count = 0; count < WRITERS_EACH; count++) this.loop(this.#write(relay));
     }
   }
 
-  /** Waits until readers and writers have got on. */
-  async progress(): Promise<void> {
-    const { observed, acknowledged } = this.#history;
-    const [reads, writes] = [observed.length + READS_BETWEEN, acknowledged.length + WRITES_BETWEEN];
-    await until(() => observed.length >= reads && acknowledged.length >= writes);
-  }
-
-  async disturb(): Promise<void> {
-    const kind = KINDS[this.#choose(KINDS.length)]!;
-    const node = this.#nodes[this.#choose(NODES)]!;
-    this.#disturbances[kind] = (this.#disturbances[kind] ?? 0) + 1;
-    this.#kind = kind;
+  protected override async disturb(kind: Kind): Promise<void> {
+    const node = this.#nodes[this.choose(NODES)]!;
     switch (kind) {
       case "node killed":
         await kill(node.server);
-        node.server = await this.#startNode(node.origins, node.clients);
+        node.server = await this.startNode(node.origins, node.clients);
         return;
       case "node stopped shortly":
         node.server.signal("SIGSTOP");
         await pause(SHORT_MS);
         return node.server.signal("SIGCONT");
       case "node stopped":
-        return await this.#stopNode(node);
+        return await this.stopServer(node.server, "a stopped node", () => this.progress());
       case "node cut":
         for (const relay of node.origins) relay.cutAll();
         return;
@@ -141,7 +100,7 @@ class NodesChaos implements Disturbed<NodesRan> {
         for (const relay of node.origins) relay.passage = () => "pass";
         return;
       case "node slow":
-        for (const relay of node.origins) relay.delayMs = SLOW_MS[this.#choose(SLOW_MS.length)]!;
+        for (const relay of node.origins) relay.delayMs = SLOW_MS[this.choose(SLOW_MS.length)]!;
         await this.progress();
         for (const relay of node.origins) relay.delayMs = 0;
         return;
@@ -163,82 +122,30 @@ class NodesChaos implements Disturbed<NodesRan> {
     }
   }
 
-  /** Ends all writers, reads all keys once more everywhere, and checks the history. */
-  async finish(): Promise<NodesRan> {
-    this.#isOver = true;
-    await Promise.all(this.#loops);
-    for (const relay of [this.#originRelay, ...this.#nodes.map(({ clients }) => clients)]) {
-      const client = this.#client(relay.port);
+  protected override async finish(): Promise<NodesRan> {
+    for (const relay of this.#places) {
+      const client = this.client(relay.port);
       for (let key = 0; key < KEYS; key++) {
-        await until(() => this.#get(client, `k${key}`, "a last read"));
+        await until(() => this.get(client, `k${key}`, "a last read"));
       }
     }
-    this.#history.committed.push(...await readCommits(this.#database));
-    const violations = violationsOf(this.#history);
-    assertEquals(violations, [], `${violations.length} violations`);
-    const { observed, acknowledged, failed, committed } = this.#history;
-    return {
-      reads: observed.length,
-      hits: this.#hits,
-      writes: acknowledged.length,
-      failed: failed.length,
-      commits: versionsIn(committed),
-      longestMs: this.#longestMs,
-      disturbances: this.#disturbances,
-    };
+    return { ...await this.verdict(), longestMs: this.#longestMs };
   }
 
-  async stop(): Promise<void> {
-    this.#isOver = true;
-    for (const client of this.#clients) client[Symbol.dispose]();
-    await Promise.allSettled(this.#loops);
-    for (const server of this.#servers) await server[Symbol.asyncDispose]();
-    this.#originRelay[Symbol.dispose]();
-    for (const { origins, clients } of this.#nodes) {
-      for (const relay of [...origins, clients]) relay[Symbol.dispose]();
-    }
+  protected override async stop(): Promise<void> {
+    await super.stop();
     // Until no piece is delayed any more.
     await pause(Math.max(...SLOW_MS) + SHORT_MS);
   }
 
-  #choose(count: number): number {
-    return Math.floor(this.#random() * count);
-  }
-
-  #client(port: number): PatientClient {
-    const client = new PatientClient(port);
-    this.#clients.push(client);
-    return client;
-  }
-
-  async #startNode(origins: readonly Relay[], clients: Relay): Promise<ServerProcess> {
-    const node = await startNode(origins, ["--node-name", `node${clients.port}`]);
-    this.#servers.push(node);
-    clients.target = node.port;
-    clients.cutAll();
-    return node;
-  }
-
-  /** Stops a node until writes have gone on without it, and has it answer what it received meanwhile. */
-  async #stopNode({ server }: Node): Promise<void> {
-    const clients = Array.from({ length: STOPPED_READS }, () => this.#client(server.port));
-    const keys = clients.map(() => this.#anyKey());
-    const read = (): Promise<unknown> =>
-      Promise.all(clients.map((client, at) => this.#get(client, keys[at]!, "a stopped node")));
-    await read();
-    server.signal("SIGSTOP");
-    await this.progress();
-    const reads = read();
-    server.signal("SIGCONT");
-    await reads;
-    for (const client of clients) client[Symbol.dispose]();
+  /** Where clients read and write. */
+  get #places(): readonly Relay[] {
+    return [this.#originRelay, ...this.#nodes.map(({ clients }) => clients)];
   }
 
   #launchOrigin(rule: "--standby" | "--take-over"): ServerProcess {
     const time = ["--member-time", `${MEMBER_MS}`];
-    const origin = launchProxy(this.#database, [], [...time, rule]);
-    this.#servers.push(origin);
-    return origin;
+    return this.started(launchProxy(this.database, [], [...time, rule]));
   }
 
   /** Starts an origin that takes over. */
@@ -252,8 +159,7 @@ class NodesChaos implements Disturbed<NodesRan> {
     this.#origin = origin;
     this.#place = 1 - this.#place;
     for (const { origins } of this.#nodes) origins[this.#place]!.target = origin.port;
-    this.#originRelay.target = origin.port;
-    this.#originRelay.cutAll();
+    this.#originRelay.moveTo(origin.port);
   }
 
   /** Stops the origin for longer than its memberships, and has it go on; before PostgreSQL another one takes over. */
@@ -261,7 +167,7 @@ class NodesChaos implements Disturbed<NodesRan> {
     const old = this.#origin;
     old.signal("SIGSTOP");
     // The lock beside an SQLite file lasts while its holder is stopped.
-    const isTimed = this.#database.folder === "";
+    const isTimed = this.database.folder === "";
     if (isTimed) {
       await this.#replaceOrigin();
       await this.progress();
@@ -271,27 +177,27 @@ class NodesChaos implements Disturbed<NodesRan> {
   }
 
   async #read(relay: Relay): Promise<void> {
-    const client = this.#client(relay.port);
+    const client = this.client(relay.port);
     const by = `a reader at ${relay === this.#originRelay ? "the origin" : "a node"}`;
-    while (!this.#isOver) {
-      if (!await this.#get(client, this.#anyKey(), by)) await pause(10);
+    while (!this.isOver) {
+      if (!await this.get(client, this.anyKey(), by)) await pause();
     }
   }
 
   async #write(relay: Relay): Promise<void> {
-    const client = this.#client(relay.port);
-    while (!this.#isOver) {
-      const [key, value] = [this.#anyKey(), `v${this.#values++}`];
+    const client = this.client(relay.port);
+    while (!this.isOver) {
+      const [key, value] = [this.anyKey(), `v${this.#values++}`];
       const reply = await client.try(`ms ${key} ${value.length} c\r\n${value}\r\n`);
       const version = /^HD c(\d+)/.exec(reply ?? "")?.[1];
       if (version !== undefined) {
         this.#noteProgress();
-        this.#history.acknowledged.push({ key, value, version: Number(version), at: this.#now++ });
+        this.history.acknowledged.push({ key, value, version: Number(version), at: this.now++ });
       } else {
         // Any other error says that nothing was written.
         const isKnown = reply !== null && !reply.includes("outcome unknown");
-        if (isKnown) this.#history.failed.push({ key, value });
-        await pause(10);
+        if (isKnown) this.history.failed.push({ key, value });
+        await pause();
       }
     }
   }
@@ -300,34 +206,6 @@ class NodesChaos implements Disturbed<NodesRan> {
     const nowMs = performance.now();
     const gapMs = Math.round(nowMs - this.#lastWriteMs);
     this.#lastWriteMs = nowMs;
-    this.#longestMs[this.#kind] = Math.max(gapMs, this.#longestMs[this.#kind] ?? 0);
+    this.#longestMs[this.kind] = Math.max(gapMs, this.#longestMs[this.kind] ?? 0);
   }
-
-  #anyKey(): string {
-    return `k${this.#choose(KEYS)}`;
-  }
-
-  /** @returns Whether the row was read. */
-  async #get(client: PatientClient, key: string, by: string): Promise<boolean> {
-    const began = this.#now++;
-    const reply = await client.try(`get ${key}\r\n`, "END\r\n");
-    if (reply === null || reply.startsWith("SERVER_ERROR")) return false;
-    const value = /^VALUE .*\r\n(.*)\r\n/.exec(reply)?.[1] ?? null;
-    if (value !== null) this.#hits++;
-    this.#history.observed.push({ key, value, began, ended: this.#now++, by });
-    return true;
-  }
-}
-
-async function kill(server: ServerProcess): Promise<void> {
-  try {
-    server.signal("SIGKILL");
-  } catch {
-    // An origin ends when it learns that another one has taken over.
-  }
-  await server.ended();
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -1,12 +1,11 @@
 import { assertEquals } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { Session } from "../../lib/rows/databases/postgres/session.ts";
-import { randomFrom } from "../support/random.ts";
 import { sharedPostgres, type TestDatabase } from "../support/servers/databases.ts";
-import { launchProxy, runInit, startNode } from "../support/servers/proxy_process.ts";
-import { Relay } from "../support/servers/relay.ts";
+import { launchProxy, runInit } from "../support/servers/proxy_process.ts";
+import type { Relay } from "../support/servers/relay.ts";
 import { type ServerProcess, until } from "../support/servers/server_process.ts";
-import { type Disturbed, runDisturbed } from "./disturbed.ts";
+import { Disturbed, kill, pause } from "./disturbed.ts";
 import { PatientClient } from "./patient_client.ts";
 
 const ITEMS = 20;
@@ -16,14 +15,11 @@ const READERS_EACH = 2;
 const WRITERS = 3;
 const MEMBER_MS = 500;
 const SHORT_MS = 100;
-const NO_PORT = 1;
-const READS_BETWEEN = 100;
-const APPLIED_BETWEEN = 5;
-const PAUSE_MS = 10;
 const KINDS = [
   ...["node killed", "node stopped", "node cut", "client cut"] as const,
   ...["origin killed", "views read again", "database killed", "slot dropped"] as const,
 ];
+type Kind = typeof KINDS[number];
 /** Kinds at the end that only PostgreSQL has. */
 const POSTGRES_KINDS = 2;
 
@@ -82,7 +78,7 @@ export async function runViewsChaos(
   seed: number,
   disturbances: number,
 ): Promise<ViewsRan> {
-  return await runDisturbed(new ViewsChaos(database, seed), disturbances);
+  return await new ViewsChaos(database, seed).run(disturbances);
 }
 
 interface Node {
@@ -91,31 +87,28 @@ interface Node {
   readonly clients: Relay;
 }
 
-class ViewsChaos implements Disturbed<ViewsRan> {
-  readonly #database: TestDatabase;
-  readonly #random: () => number;
+class ViewsChaos extends Disturbed<Kind, ViewsRan> {
+  readonly #isPostgres = this.database.folder === "";
+  protected override readonly kinds = KINDS.slice(
+    0,
+    this.#isPostgres ? undefined : -POSTGRES_KINDS,
+  );
+  protected override readonly writesBetween = 5;
   readonly #folder = Deno.makeTempDirSync();
   readonly #applied: Applied[] = [];
   readonly #seen: Seen[] = [];
-  readonly #disturbances: Record<string, number> = {};
   readonly #nodes: Node[] = [];
-  readonly #originRelay = new Relay(NO_PORT);
-  #origin: ServerProcess | null = null;
-  readonly #servers: ServerProcess[] = [];
-  readonly #clients: PatientClient[] = [];
-  readonly #loops: Promise<void>[] = [];
-  #isOver = false;
-  #now = 0;
+  readonly #originRelay = this.relay();
+  #origin!: ServerProcess;
   #reads = 0;
   #writes = 0;
 
-  constructor(database: TestDatabase, seed: number) {
-    this.#database = database;
-    this.#random = randomFrom(seed);
+  protected override get done(): [number, number] {
+    return [this.#reads, this.#applied.length];
   }
 
-  async start(): Promise<void> {
-    await using writer = new TableWriter(this.#database);
+  protected override async start(): Promise<void> {
+    await using writer = new TableWriter(this.database);
     await writer.query(
       "CREATE TABLE item (id integer PRIMARY KEY, place integer NOT NULL, count integer NOT NULL)",
     );
@@ -129,45 +122,38 @@ class ViewsChaos implements Disturbed<ViewsRan> {
     ]);
     assertEquals(code, 0, stderr);
     for (let count = 0; count < NODES; count++) {
-      const [origin, clients] = [new Relay(NO_PORT), new Relay(NO_PORT)];
-      this.#nodes.push({ origin, clients, server: await this.#startNode(origin, clients) });
+      const [origin, clients] = [this.relay(), this.relay()];
+      this.#nodes.push({ origin, clients, server: await this.startNode([origin], clients) });
     }
     await this.#replaceOrigin();
     for (const relay of this.#relays) {
-      for (let count = 0; count < READERS_EACH; count++) this.#loops.push(this.#read(relay));
+      for (let count = 0; count < READERS_EACH; count++) this.loop(this.#read(relay));
     }
-    for (let count = 0; count < WRITERS; count++) this.#loops.push(this.#write());
+    for (let count = 0; count < WRITERS; count++) this.loop(this.#write());
   }
 
-  async progress(): Promise<void> {
-    const [reads, applied] = [this.#reads + READS_BETWEEN, this.#applied.length + APPLIED_BETWEEN];
-    await until(() => this.#reads >= reads && this.#applied.length >= applied);
-  }
-
-  async disturb(): Promise<void> {
-    const kind = KINDS[this.#choose(KINDS.length - (this.#isPostgres ? 0 : POSTGRES_KINDS))]!;
-    const node = this.#nodes[this.#choose(NODES)]!;
-    this.#disturbances[kind] = (this.#disturbances[kind] ?? 0) + 1;
+  protected override async disturb(kind: Kind): Promise<void> {
+    const node = this.#nodes[this.choose(NODES)]!;
     switch (kind) {
       case "node killed":
         await kill(node.server);
-        node.server = await this.#startNode(node.origin, node.clients);
+        node.server = await this.startNode([node.origin], node.clients);
         return;
       case "node stopped":
         node.server.signal("SIGSTOP");
-        await pause(this.#choose(2) === 0 ? SHORT_MS : 2 * MEMBER_MS);
+        await pause(this.choose(2) === 0 ? SHORT_MS : 2 * MEMBER_MS);
         return node.server.signal("SIGCONT");
       case "node cut":
         return node.origin.cutAll();
       case "client cut":
         return node.clients.cutAll();
       case "origin killed":
-        await kill(this.#origin!);
+        await kill(this.#origin);
         return await this.#replaceOrigin();
       case "views read again":
         // Another longest age: the keys of every view are emptied.
-        await this.#writeViews(1 + this.#choose(1000));
-        return this.#origin!.signal("SIGHUP");
+        await this.#writeViews(1 + this.choose(1000));
+        return this.#origin.signal("SIGHUP");
       case "database killed":
         return await (await sharedPostgres()).restart();
       case "slot dropped":
@@ -186,7 +172,7 @@ class ViewsChaos implements Disturbed<ViewsRan> {
   /** Ends the log under the origin, until the slot is gone: changes that it has not read are lost. */
   async #dropSlot(): Promise<void> {
     const slot = "FROM pg_replication_slots WHERE database = current_database()";
-    const { url } = this.#database;
+    const { url } = this.database;
     const postgres = await sharedPostgres();
     await until(async () => {
       await postgres.execute(`SELECT pg_terminate_backend(active_pid) ${slot} AND active`, url);
@@ -195,14 +181,12 @@ class ViewsChaos implements Disturbed<ViewsRan> {
     });
   }
 
-  /** Ends all writers, waits until the log is applied, and compares every view everywhere with its query. */
-  async finish(): Promise<ViewsRan> {
-    this.#isOver = true;
-    await Promise.all(this.#loops);
+  /** Waits until the log is applied, and compares every view everywhere with its query. */
+  protected override async finish(): Promise<ViewsRan> {
     await until(() => this.#isApplied());
-    await using writer = new TableWriter(this.#database);
+    await using writer = new TableWriter(this.database);
     for (const relay of this.#relays) {
-      const client = this.#client(relay.port);
+      const client = this.client(relay.port);
       for (const [key, query] of queries()) {
         const row = (await writer.query(query))[0]!;
         let value: string | null = null;
@@ -216,50 +200,22 @@ class ViewsChaos implements Disturbed<ViewsRan> {
       reads: this.#reads,
       writes: this.#writes,
       applied: this.#applied.length,
-      disturbances: this.#disturbances,
+      disturbances: this.disturbances,
     };
   }
 
-  async stop(): Promise<void> {
-    this.#isOver = true;
-    for (const client of this.#clients) client[Symbol.dispose]();
-    await Promise.allSettled(this.#loops);
-    for (const server of this.#servers) await server[Symbol.asyncDispose]();
-    for (const relay of [...this.#relays, ...this.#nodes.map(({ origin }) => origin)]) {
-      relay[Symbol.dispose]();
-    }
+  protected override async stop(): Promise<void> {
+    await super.stop();
     await Deno.remove(this.#folder, { recursive: true });
   }
 
-  get #isPostgres(): boolean {
-    return this.#database.folder === "";
-  }
-
   get #place(): Pick<TestDatabase, "url" | "folder"> {
-    const folders = [this.#database.folder, this.#folder].filter((each) => each !== "");
-    return { url: this.#database.url, folder: folders.join() };
+    const folders = [this.database.folder, this.#folder].filter((each) => each !== "");
+    return { url: this.database.url, folder: folders.join() };
   }
 
   get #relays(): readonly Relay[] {
     return [this.#originRelay, ...this.#nodes.map(({ clients }) => clients)];
-  }
-
-  #choose(count: number): number {
-    return Math.floor(this.#random() * count);
-  }
-
-  #client(port: number): PatientClient {
-    const client = new PatientClient(port);
-    this.#clients.push(client);
-    return client;
-  }
-
-  async #startNode(origin: Relay, clients: Relay): Promise<ServerProcess> {
-    const node = await startNode([origin], ["--node-name", `node${clients.port}`]);
-    this.#servers.push(node);
-    clients.target = node.port;
-    clients.cutAll();
-    return node;
   }
 
   async #replaceOrigin(): Promise<void> {
@@ -267,24 +223,22 @@ class ViewsChaos implements Disturbed<ViewsRan> {
       ...["--follow", "--views", `${this.#folder}/views.jsonc`],
       ...["--member-time", `${MEMBER_MS}`, "--take-over"],
     ]);
-    this.#servers.push(origin);
+    this.#origin = this.started(origin);
     await origin.line("listens on");
-    this.#origin = origin;
     for (const relay of [this.#originRelay, ...this.#nodes.map((node) => node.origin)]) {
-      relay.target = origin.port;
-      relay.cutAll();
+      relay.moveTo(origin.port);
     }
   }
 
   async #read(relay: Relay): Promise<void> {
-    const client = this.#client(relay.port);
-    while (!this.#isOver) {
-      const [id, began] = [this.#choose(ITEMS), this.#now++];
-      const others = [`item:${id}`, `place:${this.#choose(PLACES)}`, "total"];
-      const key = others[this.#choose(others.length)]!;
+    const client = this.client(relay.port);
+    while (!this.isOver) {
+      const [id, began] = [this.choose(ITEMS), this.now++];
+      const others = [`item:${id}`, `place:${this.choose(PLACES)}`, "total"];
+      const key = others[this.choose(others.length)]!;
       const value = await valueOf(client, key);
       if (value === null) {
-        await pause(PAUSE_MS);
+        await pause();
         continue;
       }
       this.#reads++;
@@ -296,19 +250,19 @@ class ViewsChaos implements Disturbed<ViewsRan> {
 
   /** Counts an item up, moves it to another place, and asks at times when that is applied. */
   async #write(): Promise<void> {
-    await using writer = new TableWriter(this.#database);
-    while (!this.#isOver) {
-      const id = this.#choose(ITEMS);
-      const place = this.#choose(PLACES);
+    await using writer = new TableWriter(this.database);
+    while (!this.isOver) {
+      const id = this.choose(ITEMS);
+      const place = this.choose(PLACES);
       try {
         const [row] = await writer.query(
           `UPDATE item SET count = count + 1, place = ${place} WHERE id = ${id} RETURNING count`,
         );
         this.#writes++;
-        if (this.#choose(4) > 0 || !await this.#isApplied()) continue;
-        this.#applied.push({ id, count: Number(row!["count"]), at: this.#now++ });
+        if (this.choose(4) > 0 || !await this.#isApplied()) continue;
+        this.#applied.push({ id, count: Number(row!["count"]), at: this.now++ });
       } catch {
-        await pause(PAUSE_MS);
+        await pause();
       }
     }
   }
@@ -372,17 +326,4 @@ class TableWriter implements AsyncDisposable {
     this.#session = null;
     await session?.close();
   }
-}
-
-async function kill(server: ServerProcess): Promise<void> {
-  try {
-    server.signal("SIGKILL");
-  } catch {
-    // It has ended by itself.
-  }
-  await server.ended();
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

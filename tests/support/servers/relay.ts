@@ -33,6 +33,12 @@ export class Relay implements Disposable {
     return this.#connections;
   }
 
+  /** Relays to another port, and closes all connections. */
+  moveTo(target: number): void {
+    this.target = target;
+    this.cutAll();
+  }
+
   /** Closes all connections. */
   cutAll(): void {
     for (const socket of this.#open) this.#close(socket);
