@@ -25,7 +25,7 @@ import type { NodeOptions } from "./nodes/options.ts";
 import { openRowCache } from "./open_row_cache.ts";
 import type { RowsOptions } from "./options.ts";
 import { RowLoop } from "./row_loop.ts";
-import { rowStats, viewStats } from "./row_stats.ts";
+import { rowStats } from "./row_stats.ts";
 import { pause, StepRunner } from "./step_runner.ts";
 import { everyKeyOf } from "./key_range.ts";
 import type { Views } from "./views/view.ts";
@@ -479,10 +479,7 @@ class DatabaseThread {
     const follower = this.#follower ?? undefined;
     const problem = isDeposed ? deposedText : this.#loop.problem ?? this.#lagProblem;
     const nodes = this.#desk.states;
-    const stats = [
-      ...rowStats(this.#flows, this.#runner.times, nodes, follower),
-      ...viewStats(this.#runner.views),
-    ];
+    const stats = [...rowStats(this.#flows, this.#runner, nodes, follower)];
     say({ kind: "state", stats, problem, nodes, tokens: this.#oldestTokens });
   }
 }

@@ -232,7 +232,7 @@ export class RowCommands {
   /** `stats rows` */
   #stats(): string {
     const nodes = this.#desk?.states ?? [];
-    const lines = rowStats(this.#flows, this.#runner.times, nodes, this.#following?.follower)
+    const lines = rowStats(this.#flows, this.#runner, nodes, this.#following?.follower)
       .map(({ name, value }) => `STAT ${name} ${value}\r\n`);
     return `${[...lines].join("")}${latin1Text(REPLY.END)}`;
   }

@@ -39,10 +39,16 @@ const NODES: readonly Row<NodeState["state"]>[] = [
   ["nodes_lost", "lost", "nodes", "that a write went on without, and that have not joined again"],
 ];
 
+/** What has executed the flows. */
+interface Executed {
+  readonly times: Readonly<Record<TimedStep, StepTimes>>;
+  readonly views: ActiveViews;
+}
+
 /** Yields the statistics of the database thread: the lines of `stats rows`, and metrics. */
 export function* rowStats<Cache>(
   { states, caches, counts, isDeposed }: Flows<Cache>,
-  times: Readonly<Record<TimedStep, StepTimes>>,
+  { times, views }: Executed,
   nodes: readonly NodeState[],
   follower?: Follower,
 ): Generator<Stat> {
@@ -74,10 +80,10 @@ export function* rowStats<Cache>(
     yield stat(`${name}_failures`, failures, counter("failures", meaning));
   }
   if (follower !== undefined) yield* followStats(follower);
+  yield* viewStats(views);
 }
 
-/** Yields the statistics of views. */
-export function* viewStats({ size, counts }: ActiveViews): Generator<Stat> {
+function* viewStats({ size, counts }: ActiveViews): Generator<Stat> {
   if (size === 0) return;
   yield stat("views", size, gauge("views", "of the file of views"));
   yield stat("view_reads", counts.reads, counter("keys", "of views that queries were run for"));
