@@ -52,6 +52,14 @@ Deno.test("prefixes below that of a view become it when they are too many", () =
     changed.add(everyKeyOf(`page:${index}:`), "page:");
   }
   assertEquals(changed.size, CHANGED_RANGES_MAX + 1);
+  const whole = new ChangedKeys();
+  for (let index = 0; index < CHANGED_RANGES_MAX; index++) {
+    whole.add(everyKeyOf(`page:${index}:`), "page:");
+  }
+  // Prefixes that became another one count no more.
+  whole.addPrefix("page:");
+  whole.add(everyKeyOf("other:1:"), "other:");
+  assertEquals(whole.keys, [everyKeyOf("page:"), everyKeyOf("other:1:")]);
   const sum = new ChangedKeys();
   sum.add(everyKeyOf("page:0:"), "page:");
   sum.add(everyKeyOf("other:"), "other:");

@@ -133,6 +133,18 @@ testDatabases("a flood of changes empties everything", async (database) => {
   assertMatch(await client.until("END\r\n"), /STAT follow_floods [1-9]/);
 });
 
+testDatabases("a table of rows that is truncated empties everything", async (database) => {
+  await prepare(database);
+  await using proxy = await startProxy(database, [], FOLLOW);
+  using client = await proxy.connect();
+  await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
+  await client.ask(WAIT, "OK\r\n");
+  await client.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
+  await write(database, database.url.startsWith("sqlite:") ? "DELETE FROM kv" : "TRUNCATE kv");
+  await client.ask(WAIT, "OK\r\n");
+  await client.ask("get k\r\n", "END\r\n");
+});
+
 testDatabases("a locked row is voided, and stays locked", async (database) => {
   await prepare(database);
   await using proxy = await startProxy(database, [], FOLLOW);

@@ -202,6 +202,9 @@ testDatabases("many changes of a table empty its views, and the rows stay", asyn
   );
   await untilReads([client], "name:p77", "77");
   await untilReads([client], "name:p30000", "30000");
+  await client.ask("follow wait now 60000\r\n", "OK\r\n");
+  assertEquals(await read(client, "name:p77"), "77");
+  assertEquals(await read(client, "name:Chess"), "2");
   await shop.writer.write(
     database.folder === "" ? "TRUNCATE product" : "DELETE FROM product",
   );
@@ -240,12 +243,18 @@ testDatabases("a row that another one replaces is deleted from its views", async
 });
 
 testDatabases("columns without a value empty the prefix before them", async (database) => {
-  await using shop = await Shop.open(database);
+  const views = VIEWS.replace("WHERE category_id =", "WHERE coalesce(category_id, 7) =");
+  await using shop = await Shop.open(database, views);
   await using origin = await shop.start();
   using client = await origin.connect();
   assertEquals(await read(client, "category:2:names"), '[{"name":"Chess"}]');
+  await untilReads([client], "category:7:names", "[]");
   await shop.writer.write("UPDATE product SET category_id = NULL WHERE id = 2");
   await untilReads([client], "category:2:names", "[]");
+  await untilReads([client], "category:7:names", '[{"name":"Chess"}]');
+  await shop.writer.write("UPDATE product SET name = 'Go' WHERE id = 2");
+  await untilReads([client], "category:7:names", '[{"name":"Go"}]');
+  await shop.writer.write("UPDATE product SET name = 'Chess' WHERE id = 2");
   await shop.writer.write("UPDATE product SET category_id = 2 WHERE id = 2");
   await untilReads([client], "category:2:names", '[{"name":"Chess"}]');
 });
@@ -273,7 +282,38 @@ testDatabases("SIGHUP reads the views again; mistakes change nothing", async (da
   await shop.writer.write("UPDATE product SET name = 'Go' WHERE id = 2");
   await untilReads([client], "name:Chess", "");
   await untilReads([client], "name:Go", "-2");
+  // Its keys are rows now.
+  await Deno.writeTextFile(
+    shop.path,
+    VIEWS.replace('"name:{name}": {', '"other:{name}": {')
+      .replace('"name:{name}" }', '"other:{name}" }'),
+  );
+  await shop.init();
+  origin.signal("SIGHUP");
+  await untilReads([client], "other:Go", "2");
+  await untilReads([client], "name:Go", "");
 });
+
+testDatabases(
+  "a value is read again after its longest age, and so is an absence",
+  async (database) => {
+    const now = database.folder === "" ? "clock_timestamp()" : "julianday('now')";
+    const views = VIEWS.replace("SELECT id FROM product", `SELECT ${now} FROM product`)
+      .replace('"max-age": 3600', '"max-age": 1');
+    await using shop = await Shop.open(database, views);
+    await using origin = await shop.start();
+    using client = await origin.connect();
+    await client.ask("follow wait now 60000\r\n", "OK\r\n");
+    const first = await read(client, "name:Chess");
+    await until(async () => await read(client, "name:Chess") !== first);
+    const reads = async (): Promise<number> => Number(await client.stat("view_reads", "rows"));
+    const before = await reads();
+    await until(async () => {
+      assertEquals(await read(client, "name:nobody"), "");
+      return await reads() >= before + 3;
+    });
+  },
+);
 
 testDatabases("a view that fails or is too large fails alone", async (database) => {
   const division = database.folder === ""

@@ -1,0 +1,115 @@
+// The log of PostgreSQL, read by hand: what is taken, confirmed and read again.
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import type { Changes, ChangeStream } from "../../../../lib/rows/databases/changes.ts";
+import {
+  openPostgres,
+  type PostgresBackend,
+} from "../../../../lib/rows/databases/postgres/backend.ts";
+import { DEFAULT_TABLE } from "../../../../lib/rows/databases/table.ts";
+import { Views } from "../../../../lib/rows/views/view.ts";
+import { sharedPostgres, testDatabases } from "../../../support/servers/databases.ts";
+import { until } from "../../../support/servers/server_process.ts";
+
+/** Single changes, more than wait to be taken at once. */
+const MANY = 12_000;
+
+interface Parts {
+  readonly backend: PostgresBackend;
+  readonly execute: (sql: string) => Promise<string>;
+}
+
+function testChanges(name: string, test: (parts: Parts) => Promise<void>): void {
+  testDatabases(name, async ({ url }) => {
+    const server = await sharedPostgres();
+    const settings = { connectionsMax: 2, timeoutMs: 20_000 };
+    const backend = await openPostgres(url, DEFAULT_TABLE, settings);
+    try {
+      await backend.prepareChanges(Views.NONE);
+      await test({ backend, execute: (sql) => server.execute(sql, url) });
+    } finally {
+      await backend.close();
+    }
+  }, ["PostgreSQL"]);
+}
+
+async function openStream(backend: PostgresBackend): Promise<ChangeStream> {
+  const stream = await backend.openChanges(true);
+  await stream.begin();
+  return stream;
+}
+
+/** Takes changes until one has the key. @returns All of them. */
+async function takeUntil(stream: ChangeStream, key: string): Promise<Changes[]> {
+  for (const taken: Changes[] = [];;) {
+    const changes = await stream.next();
+    if (changes.count > 0) taken.push(changes);
+    if (changes.keys.includes(key)) return taken;
+  }
+}
+
+testChanges("a stream that nobody takes changes from waits, and goes on", async ({
+  backend,
+  execute,
+}) => {
+  const stream = await openStream(backend);
+  await execute(
+    `DO $$ BEGIN FOR i IN 1..${MANY} LOOP INSERT INTO kv (key) VALUES (('k' || i)::bytea); COMMIT; END LOOP; END $$`,
+  );
+  // Nothing is taken until the server can send no more.
+  let end = -1n;
+  await until(() => {
+    const before = end;
+    end = stream.endPosition;
+    return new Promise((resolve) => setTimeout(() => resolve(end > 0n && end === before), 500));
+  });
+  const taken = await takeUntil(stream, `k${MANY}`);
+  await stream.close();
+  assertEquals(taken.reduce((sum, { count }) => sum + count, 0), MANY);
+  assertEquals(new Set(taken.flatMap(({ keys }) => keys)).size, MANY);
+  const sizes = taken.map(({ keys }) => keys.length);
+  assert(Math.max(...sizes) < MANY, `taken at once: ${sizes}`);
+});
+
+testChanges("changes that are not confirmed are sent again", async ({ backend, execute }) => {
+  const stream = await openStream(backend);
+  const add = (key: string): Promise<string> =>
+    execute(`INSERT INTO kv (key) VALUES ('${key}'::bytea)`);
+  await add("one");
+  const first = await takeUntil(stream, "one");
+  await add("two");
+  const second = await takeUntil(stream, "two");
+  await add("three");
+  await until(() => stream.endPosition > second.at(-1)!.position);
+  await stream.confirm(first.at(-1)!.position);
+  // The server has asked for the position, too.
+  const read = stream.retainedBytes;
+  await until(() => stream.retainedBytes !== read);
+  await stream.close();
+  const again = await openStream(backend);
+  assertEquals(again.gap, null);
+  const taken = await takeUntil(again, "three");
+  await again.close();
+  assertEquals(taken.flatMap(({ keys }) => keys), ["two", "three"]);
+});
+
+testChanges("a slot that the server has given up is a gap", async ({ backend, execute }) => {
+  const stream = await openStream(backend);
+  await stream.close();
+  await execute("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'");
+  await execute("SELECT pg_reload_conf()");
+  await until(async () => {
+    await execute("SELECT pg_logical_emit_message(false, 'filler', repeat('x', 1000000))");
+    await execute("SELECT pg_switch_wal()");
+    await execute("CHECKPOINT");
+    const state = "SELECT wal_status FROM pg_replication_slots WHERE database = current_database()";
+    return (await execute(state)).trim() === "lost";
+  });
+  const again = await backend.openChanges(true);
+  await execute("ALTER SYSTEM RESET max_slot_wal_keep_size");
+  await execute("SELECT pg_reload_conf()");
+  assertMatch(again.gap!, /is lost: max_slot_wal_keep_size/);
+  await again.begin();
+  await execute("INSERT INTO kv (key) VALUES ('one'::bytea)");
+  await takeUntil(again, "one");
+  await again.close();
+});

@@ -1,0 +1,115 @@
+// The follower beside a log that tests move by hand.
+import { assert, assertEquals } from "@std/assert";
+import type { Backend } from "../../../../lib/rows/databases/backend.ts";
+import type { Changes, ChangeStream } from "../../../../lib/rows/databases/changes.ts";
+import { Follower } from "../../../../lib/rows/follow/follower.ts";
+import { until } from "../../../support/servers/server_process.ts";
+
+/** A log whose changes tests send. */
+class Log implements ChangeStream {
+  readonly gap = null;
+  readonly retainedBytes = 0;
+  endPosition = 0n;
+  readonly confirmed: bigint[] = [];
+  /** The end that the database says. */
+  end = 0n;
+  #resolve: (changes: Changes) => void = () => {};
+  #reject: (error: Error) => void = () => {};
+  isWaiting = false;
+
+  begin(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  next(): Promise<Changes> {
+    this.isWaiting = true;
+    return new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+  }
+
+  async send(position: bigint): Promise<void> {
+    await until(() => this.isWaiting);
+    this.isWaiting = false;
+    this.#resolve({ keys: ["k"], isFlood: false, count: 1, position });
+    await until(() => this.confirmed.includes(position));
+  }
+
+  async fail(reason: string): Promise<void> {
+    await until(() => this.isWaiting);
+    this.isWaiting = false;
+    this.#reject(new Error(reason));
+  }
+
+  confirm(position: bigint): void {
+    this.confirmed.push(position);
+  }
+
+  hasten(): void {}
+
+  close(): Promise<void> {
+    this.#reject(new Error("closed"));
+    return Promise.resolve();
+  }
+}
+
+/** Runs a test with a follower of a log. */
+async function withFollower(test: (log: Log, follower: Follower) => Promise<void>): Promise<void> {
+  const log = new Log();
+  const backend = {
+    openChanges: () => Promise.resolve(log),
+    endOfLog: () => Promise.resolve(log.end),
+  } as unknown as Backend;
+  const expeller = { expel: () => Promise.resolve(null), empty: () => Promise.resolve(null) };
+  const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 1));
+  const follower = new Follower(backend, expeller, () => {}, pause);
+  await follower.open();
+  const run = follower.run();
+  try {
+    await test(log, follower);
+  } finally {
+    await follower.stop();
+    await run;
+  }
+}
+
+Deno.test("the lag counts from the moment when the applied end of the log was asked for", () =>
+  withFollower(async (log, follower) => {
+    log.end = 100n;
+    const askedMs = performance.now();
+    await follower.measure();
+    assertEquals(follower.hasCaughtUp, false);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    // A log that grows all the time.
+    log.end = 200n;
+    await follower.measure();
+    await log.send(100n);
+    assertEquals(follower.hasCaughtUp, true);
+    assert(follower.lagMs >= Math.floor(performance.now() - askedMs) - 1, `${follower.lagMs} ms`);
+    assertEquals(follower.lagBytes, 100);
+  }));
+
+Deno.test("while the log cannot be read, its end is not caught up with", () =>
+  withFollower(async (log, follower) => {
+    await log.send(100n);
+    log.end = 100n;
+    await log.fail("a trigger is missing");
+    await until(() => follower.problem !== null);
+    await follower.measure();
+    assertEquals(follower.hasCaughtUp, false);
+    await log.send(101n);
+    await until(() => follower.problem === null);
+    await follower.measure();
+    assertEquals(follower.hasCaughtUp, true);
+  }));
+
+Deno.test("a wait ends when its position is applied, or the follower stops", () =>
+  withFollower(async (log, follower) => {
+    const early = follower.wait(100n, 1_000_000);
+    const late = follower.wait(101n, 1_000_000);
+    await log.send(100n);
+    assertEquals(await early, true);
+    await follower.stop();
+    assertEquals(await late, false);
+  }));
