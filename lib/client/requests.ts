@@ -1,8 +1,10 @@
+import { isId } from "./checks.ts";
 import type { Encoded } from "./codecs.ts";
 import { UnreadableReply } from "./connection.ts";
-import { type Reply, type ReplyLine, type Request, VALUE_LENGTH } from "./wire.ts";
+import { type Reply, type ReplyLine, type Request, textOf, VALUE_LENGTH } from "./wire.ts";
 
-// Every request of the library. Keys are as `keyBytes` returns them, times as `expiryOf` does.
+// Every request of the library. Arguments have been checked: keys are as `keyBytes` returns them, times as `expiryOf`
+// does. A reply that does not have the form due is unreadable.
 
 /** How a store command treats an item that is there, or not. */
 export type StoreMode = "set" | "add" | "replace" | "append" | "prepend";
@@ -45,8 +47,31 @@ function unreadable(): never {
   throw new UnreadableReply();
 }
 
-function oneOf<Result>(words: Readonly<Record<string, Result>>, status: string): Result {
-  return Object.hasOwn(words, status) ? words[status]! : unreadable();
+/** Returns the meaning of a meta command's status, or of a line. */
+function oneOf<Result>(meanings: Readonly<Record<string, Result>>, text: string): Result {
+  return Object.hasOwn(meanings, text) ? meanings[text]! : unreadable();
+}
+
+/** Returns the decimal number, which may be rounded beyond 2^53. */
+function numberOf(text: string | undefined): number {
+  return text !== undefined && isId(text) ? Number(text) : unreadable();
+}
+
+/** Returns the id of a line that consists of a word and an id. */
+function idAfter(word: string, line: string): string {
+  const id = line.slice(word.length + 1);
+  return line.startsWith(`${word} `) && isId(id) ? id : unreadable();
+}
+
+/** Returns the number of a line that consists of a word and a number below 2^53. */
+function numberAfter(word: string, line: string): number {
+  const number = Number(idAfter(word, line));
+  return Number.isSafeInteger(number) ? number : unreadable();
+}
+
+/** Returns the id of an item that a lease, a fill or a tag needs. */
+function itemId({ cas }: Reply): string {
+  return cas === "" || cas === "0" ? unreadable() : cas;
 }
 
 /** Whether the item is a placeholder of a lease, which plain reads see as an empty value. */
@@ -72,7 +97,6 @@ export function get<Found>(
     key,
     read: (reply) => {
       if (reply.status === "EN") return undefined;
-      if (reply.status !== "VA") return unreadable();
       return isPlaceholder(reply) ? undefined : read(itemOf(reply));
     },
   };
@@ -89,7 +113,7 @@ export function getValue<Value>(
     key,
     read: (reply) => {
       if (reply.status === "EN") return undefined;
-      if (reply.status !== "VA") return unreadable();
+      if (reply.status !== "VA" || reply.flags < 0) return unreadable();
       return isPlaceholder(reply) ? undefined : decode(reply.value, reply.flags);
     },
   };
@@ -106,10 +130,11 @@ export function look<Found>(
     shape: "meta",
     key,
     read: (reply) => {
-      if (reply.status !== "VA" || reply.cas === "") return unreadable();
-      if (reply.isWon && !reply.isStale) return { state: "won", cas: reply.cas };
-      if (isPlaceholder(reply)) return { state: "held", leftSec: secondsOf(reply) };
-      return { state: "value", cas: reply.cas, found: read(itemOf(reply)) };
+      const item = itemOf(reply);
+      const cas = itemId(reply);
+      if (reply.isWon && !reply.isStale) return { state: "won", cas };
+      if (isPlaceholder(reply)) return { state: "held", leftSec: item.leftSec };
+      return { state: "value", cas, found: read(item) };
     },
   };
 }
@@ -120,17 +145,14 @@ export function version(key: string): Request<string> {
     line: `mg ${key} c N0`,
     shape: "meta",
     key,
-    read: ({ status, cas }) => status === "HD" && cas !== "" ? cas : unreadable(),
+    read: (reply) => reply.status === "HD" ? itemId(reply) : unreadable(),
   };
 }
 
-function itemOf(reply: Reply): Item {
-  const { value, flags, cas } = reply;
-  return { bytes: value, flags, cas, leftSec: secondsOf(reply) };
-}
-
-function secondsOf({ ttlSec }: Reply): number {
-  return ttlSec < 0 ? Infinity : ttlSec;
+/** Returns the item of a reply to `v f c t`. */
+function itemOf({ status, value, flags, cas, ttlSec }: Reply): Item {
+  if (status !== "VA" || flags < 0 || cas === "" || Number.isNaN(ttlSec)) return unreadable();
+  return { bytes: value, flags, cas, leftSec: ttlSec < 0 ? Infinity : ttlSec };
 }
 
 /** Stores a value. @param cas Only if the item has this cas id. */
@@ -138,7 +160,7 @@ export function store(
   key: string,
   { bytes, flags }: Encoded,
   expiry: number,
-  { mode = "set", cas }: { readonly mode?: StoreMode; readonly cas?: string } = {},
+  { mode = "set", cas }: { readonly mode?: StoreMode; readonly cas?: string | undefined } = {},
 ): Request<Stored> {
   const time = expiry === 0 ? "" : ` T${expiry}`;
   const condition = cas === undefined ? "" : ` C${cas}`;
@@ -196,11 +218,12 @@ export function arithmetic(
     key,
     read: ({ status, value }) => {
       if (status === "NF" || status === "NS") return undefined;
-      if (status !== "VA") return unreadable();
-      return Number(String.fromCharCode(...value));
+      return status === "VA" ? numberOf(textOf(value)) : unreadable();
     },
   };
 }
+
+const META_STATUSES = ["HD", "VA", "EN", "NF", "NS", "EX"];
 
 /** Any meta command. @param flags Without the opaque, which the library adds. */
 export function meta(
@@ -215,9 +238,12 @@ export function meta(
     ...(value === undefined ? {} : { value }),
     shape: "meta",
     key,
-    read: ({ status, value, flags, cas, ttlSec, isWon, isStale, isHeld, opaque }) => {
-      if (opaque < 0) return unreadable();
-      return { status, value: new Uint8Array(value), flags, cas, ttlSec, isWon, isStale, isHeld };
+    read: ({ status, value, flags, cas, ttlSec, isWon, isStale, isHeld }) => {
+      if (!META_STATUSES.includes(status)) return unreadable();
+      return {
+        ...{ status, value: new Uint8Array(value), flags: Math.max(flags, 0), cas },
+        ...{ ttlSec: Number.isNaN(ttlSec) ? -1 : ttlSec, isWon, isStale, isHeld },
+      };
     },
   };
 }
@@ -227,7 +253,7 @@ export interface MetaReply {
   /** `HD`, `VA`, `EN`, `NF`, `NS` or `EX`. */
   readonly status: string;
   readonly value: Uint8Array;
-  /** Flag f: the item's client flags. */
+  /** Flag f: the item's client flags. 0: also if not asked for. */
   readonly flags: number;
   /** Flag c. "": not asked for. */
   readonly cas: string;
@@ -247,12 +273,13 @@ export function getss(key: string, leaseSec: number, leaseFlag: number): Request
     line: `getss ${leaseSec} ${key}`,
     shape: "lines",
     key,
-    read: ({ lines: [line] }) => {
-      const [, , flags, , cas] = line?.words ?? [];
-      if (line?.value === undefined || cas === undefined) return unreadable();
-      return Number(flags) === leaseFlag
-        ? { lease: cas, heldSec: Number(String.fromCharCode(...line.value)) }
-        : { bytes: new Uint8Array(line.value), flags: Number(flags), cas };
+    read: ({ lines: [line, more] }) => {
+      const [, named, flags, , cas, rest] = line?.words ?? [];
+      if (line?.value === undefined || more !== undefined || named !== key) return unreadable();
+      if (cas === undefined || !isId(cas) || rest !== undefined) return unreadable();
+      return numberOf(flags) === leaseFlag
+        ? { lease: cas, heldSec: numberOf(textOf(line.value)) }
+        : { bytes: new Uint8Array(line.value), flags: numberOf(flags), cas };
     },
   };
 }
@@ -267,10 +294,9 @@ export function deletess(
     shape: "line",
     key,
     read: ({ status, line }) => {
-      if (status === "LOCKED") return "locked";
-      const [, id] = line.split(" ");
-      if (id === undefined) return unreadable();
-      return { lease: id, existed: oneOf({ DELETED: true, NOT_FOUND: false }, status) };
+      if (line === "LOCKED") return "locked";
+      const existed = oneOf({ DELETED: true, NOT_FOUND: false }, status);
+      return { lease: idAfter(status, line), existed };
     },
   };
 }
@@ -286,19 +312,20 @@ export function lock(
     key,
     extraMs: waitMs,
     read: ({ status, line }) => {
-      if (status === "OK") return { fence: Number(line.slice("OK ".length)) };
-      return oneOf({ LOCKED: "locked", NOT_FOUND: "missing" } as const, status);
+      if (status === "OK") return { fence: numberAfter("OK", line) };
+      return oneOf({ LOCKED: "locked", NOT_FOUND: "missing" } as const, line);
     },
   };
 }
 
 /** `unlock`. */
 export function unlock(key: string): Request<void> {
-  return { line: `unlock ${key}`, shape: "line", key, read: onlyOk };
-}
-
-function onlyOk({ status }: Reply): void {
-  if (status !== "OK") unreadable();
+  return {
+    line: `unlock ${key}`,
+    shape: "line",
+    key,
+    read: ({ line }) => oneOf({ OK: undefined }, line),
+  };
 }
 
 /** `token get`: an update token, or undefined if another connection holds the key's lock. */
@@ -308,8 +335,7 @@ export function takeToken(key: string, owner: string): Request<string | undefine
     shape: "line",
     key,
     read: ({ status, line }) => {
-      if (status === "TOKEN") return line.slice("TOKEN ".length);
-      return oneOf({ LOCKED: undefined }, status);
+      return status === "TOKEN" ? idAfter("TOKEN", line) : oneOf({ LOCKED: undefined }, line);
     },
   };
 }
@@ -320,7 +346,7 @@ export function releaseToken(key: string, id: string): Request<boolean> {
     line: `token release ${key} ${id}`,
     shape: "line",
     key,
-    read: ({ status }) => oneOf({ OK: true, NOT_FOUND: false }, status),
+    read: ({ line }) => oneOf({ OK: true, NOT_FOUND: false }, line),
   };
 }
 
@@ -328,7 +354,7 @@ export function releaseToken(key: string, id: string): Request<boolean> {
 export function endToken(key: string, id: string): Request<boolean> {
   return {
     ...releaseToken(key, id),
-    read: ({ status }) => oneOf({ OK: true, NOT_FOUND: false, BUSY: false }, status),
+    read: ({ line }) => oneOf({ OK: true, NOT_FOUND: false, BUSY: false }, line),
   };
 }
 
@@ -345,19 +371,25 @@ export function writeRow(
     shape: "line",
     key,
     read: ({ status, line }) => {
-      const [word, version] = line.split(" ");
-      if ((word === "STORED" || word === "DELETED") && version !== undefined) {
-        return Number(version);
-      }
+      if (status === (row === undefined ? "DELETED" : "STORED")) return numberAfter(status, line);
       return oneOf(
         { REVOKED: "revoked", NOT_FOUND: "none", BUSY: "busy", LOCKED: "locked" } as const,
-        status,
+        line,
       );
     },
   };
 }
 
-/** A classic command whose reply is lines up to END, as `stats`. */
-export function lines(line: string): Request<readonly ReplyLine[]> {
-  return { line, shape: "lines", key: "", read: ({ lines }) => lines };
+/** `stats`. @param group "": the general one. */
+export function stats(group: string): Request<Map<string, string>> {
+  return {
+    line: group === "" ? "stats" : `stats ${group}`,
+    shape: "lines",
+    key: "",
+    read: ({ lines }) => new Map(lines.map(statOf)),
+  };
+}
+
+function statOf({ words: [word, name, ...text] }: ReplyLine): [string, string] {
+  return word === "STAT" && name !== undefined ? [name, text.join(" ")] : unreadable();
 }

@@ -1,11 +1,17 @@
 import { Buffer } from "node:buffer";
+import { isId, shown } from "./checks.ts";
 
 /** Longest line of a reply, in bytes. A server that sends a longer one sends garbage. */
 const LINE_LENGTH_MAX = 4096;
 /** Longest value of a reply, in bytes: memcached's largest `-I`. */
 const VALUE_LENGTH_MAX = 1 << 30;
 const NONE: Uint8Array = new Uint8Array(0);
+/** Longest time of a reply, in seconds: 32 bits. */
+const TTL_SEC_MAX = 0xffff_ffff;
+/** Largest client flags: 32 bits. */
+const FLAGS_MAX = 0xffff_ffff;
 const NEW_LINE = 10;
+const RETURN = 13;
 const BLANK = 32;
 const ZERO = 48;
 
@@ -42,14 +48,15 @@ export class Reply {
   status = "";
   /** The line; "" for a meta command's reply. */
   line = "";
+  /** -1: none. */
   opaque = -1;
   value: Uint8Array = NONE;
-  /** Of the client, 32 bits. */
-  flags = 0;
-  /** The item's cas id; "": not asked for. */
+  /** Of the client, 32 bits; -1: none. */
+  flags = -1;
+  /** The item's cas id; "": none. */
   cas = "";
-  /** Seconds until the item expires; -1: never. */
-  ttlSec = -1;
+  /** Seconds until the item expires; -1: never; NaN: none. */
+  ttlSec = NaN;
   /** This client is to fetch the value. */
   isWon = false;
   /** The value was marked as stale. */
@@ -95,18 +102,21 @@ export class Decoder {
     for (;;) {
       const start = this.#at;
       const end = this.#bytes.indexOf(NEW_LINE, start);
-      if (end < 0) {
-        if (this.#bytes.length - start > LINE_LENGTH_MAX) throw new Error("a line without end");
-        return this.#waitFor(1);
-      }
+      const length = (end < 0 ? this.#bytes.length : end) - start;
+      if (length > LINE_LENGTH_MAX) throw new Error(`a line of ${length} bytes or more`);
+      if (end < 0) return this.#waitFor(1);
+      if (this.#bytes[end - 1] !== RETURN || length === 0) throw new Error("a line without CR");
       const reply = shape === "meta" ? this.#metaReply(start, end) : this.#classicReply(start, end);
       if (reply === undefined) return undefined;
-      if (shape !== "lines" || reply.status === "END" || reply.isError) {
+      if (shape !== "lines" || reply.line === "END" || reply.line === "RESET" || reply.isError) {
         reply.lines = this.#lines;
         if (this.#lines.length > 0) this.#lines = [];
         return reply;
       }
       const words = reply.line.split(" ");
+      if (words[0] !== "VALUE" && words[0] !== "STAT") {
+        throw new Error(`the line ${shown(reply.line)}`);
+      }
       this.#lines.push({ words, value: words[0] === "VALUE" ? reply.value : undefined });
     }
   }
@@ -141,11 +151,11 @@ export class Decoder {
 
   /** @returns The value behind a line, or undefined until it is whole. */
   #valueAfter(end: number, length: number): Uint8Array | undefined {
-    if (!(length >= 0 && length <= VALUE_LENGTH_MAX)) throw new Error("no length of a value");
+    if (length > VALUE_LENGTH_MAX) throw new Error(`a value of ${length} bytes`);
     const start = end + 1;
     const missing = start + length + 2 - this.#bytes.length;
     if (missing > 0) return this.#waitFor(missing);
-    if (this.#bytes[start + length + 1] !== NEW_LINE) {
+    if (this.#bytes[start + length] !== RETURN || this.#bytes[start + length + 1] !== NEW_LINE) {
       throw new Error("no line end behind a value");
     }
     this.#at = start + length + 2;
@@ -154,11 +164,12 @@ export class Decoder {
 
   #classicReply(start: number, end: number): Reply | undefined {
     const reply = new Reply();
-    reply.line = this.#bytes.toString("latin1", start, end).replace(/\r$/, "");
-    const words = reply.line.split(" ", 4);
-    reply.status = words[0]!;
-    if (reply.status === "VALUE") {
-      const value = this.#valueAfter(end, Number(words[3] ?? NaN));
+    reply.line = this.#bytes.toString("latin1", start, end - 1);
+    const [status = "", , , length = ""] = reply.line.split(" ", 4);
+    reply.status = status;
+    if (status === "VALUE") {
+      if (!/^\d{1,10}$/.test(length)) throw new Error(`the line ${shown(reply.line)}`);
+      const value = this.#valueAfter(end, Number(length));
       if (value === undefined) return undefined;
       reply.value = value;
     } else this.#at = end + 1;
@@ -173,7 +184,7 @@ export class Decoder {
     reply.status = bytes.toString("latin1", start, start + 2);
     let at = start + 3;
     if (reply.status === "VA") {
-      const value = this.#valueAfter(end, numberAt(bytes, at));
+      const value = this.#valueAfter(end, numberAt(bytes, at, VALUE_LENGTH_MAX));
       if (value === undefined) return undefined;
       reply.value = value;
       while (bytes[at]! > BLANK) at++;
@@ -188,21 +199,26 @@ export class Decoder {
   }
 }
 
+/** @throws What is wrong with the flag. */
 function readFlag(reply: Reply, bytes: Buffer, at: number): void {
   switch (String.fromCharCode(bytes[at]!)) {
     case "O":
-      reply.opaque = numberAt(bytes, at + 1);
+      reply.opaque = numberAt(bytes, at + 1, Number.MAX_SAFE_INTEGER);
       break;
     case "f":
-      reply.flags = numberAt(bytes, at + 1);
+      reply.flags = numberAt(bytes, at + 1, FLAGS_MAX);
       break;
-    case "t":
-      reply.ttlSec = bytes[at + 1] === 45 ? -1 : numberAt(bytes, at + 1);
+    case "t": {
+      const isForEver = bytes[at + 1] === 45;
+      const number = numberAt(bytes, at + (isForEver ? 2 : 1), isForEver ? 1 : TTL_SEC_MAX);
+      reply.ttlSec = isForEver ? -number : number;
       break;
+    }
     case "c": {
       let end = at + 1;
       while (bytes[end]! > BLANK) end++;
       reply.cas = bytes.toString("latin1", at + 1, end);
+      if (!isId(reply.cas)) throw new Error(`the cas id ${shown(reply.cas)}`);
       break;
     }
     case "W":
@@ -217,12 +233,19 @@ function readFlag(reply: Reply, bytes: Buffer, at: number): void {
   }
 }
 
-/** Returns the digits' number; NaN: there are none. */
-function numberAt(bytes: Buffer, start: number): number {
+/** Returns bytes as text, one character a byte. */
+export function textOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1");
+}
+
+/** Returns the number whose digits are the whole word. @throws The word is none up to `max`. */
+function numberAt(bytes: Buffer, start: number, max: number): number {
   let at = start;
   let number = 0;
   for (; bytes[at]! >= ZERO && bytes[at]! < ZERO + 10; at++) {
     number = number * 10 + bytes[at]! - ZERO;
   }
-  return at === start ? NaN : number;
+  if (at > start && bytes[at]! <= BLANK && number <= max) return number;
+  while (bytes[at]! > BLANK) at++;
+  throw new Error(`${shown(bytes.toString("latin1", start, at))} instead of a number`);
 }
