@@ -4,6 +4,7 @@ import { nextTick } from "node:process";
 import { clearTimeout, setTimeout } from "node:timers";
 import { connect as connectTls } from "node:tls";
 import { type Address, type Link, nameOf } from "./address.ts";
+import { shown } from "./checks.ts";
 import {
   ConnectionError,
   type Place,
@@ -12,17 +13,18 @@ import {
   TimeoutError,
   UnsupportedError,
 } from "./errors.ts";
-import { Decoder, headOf, type Reply, type Request } from "./wire.ts";
+import { Decoder, headOf, type Reply, type Request, textOf } from "./wire.ts";
 
 /** Longer values are written as they are; shorter ones are copied into the text around them. */
 const COPIED_LENGTH_MAX = 2048;
+const LINE_END = "\r\n";
 const OPAQUE_MAX = 0x3fff_ffff;
 
 /** A request whose reply has not arrived. */
 interface Pending {
   readonly request: Request<unknown>;
   readonly opaque: number;
-  readonly dueMs: number;
+  dueMs: number;
   resolve(result: unknown): void;
   reject(error: unknown): void;
   next: Pending | undefined;
@@ -31,8 +33,13 @@ interface Pending {
 /** Why a connection ended. */
 export type EndReason = "closed" | "failed" | "timeout" | "garbage";
 
-/** @param wasReady The connection has been made. */
-type OnEnd = (reason: EndReason, wasReady: boolean) => void;
+/** What the maker of a connection wants to know. */
+export interface Watcher {
+  /** The server has executed a request, besides the login. */
+  serves(): void;
+  /** Called once, when the connection can take no more requests. */
+  ended(reason: EndReason): void;
+}
 
 /**
  * One pipelined connection. It connects at once; requests wait until it is ready. Whatever is wrong with it ends it,
@@ -43,7 +50,7 @@ export class Connection {
   readonly #link: Link;
   readonly #socket: Socket;
   readonly #decoder = new Decoder();
-  readonly #onEnd: OnEnd;
+  readonly #watcher: Watcher;
   readonly #gone: Promise<void>;
   #first: Pending | undefined;
   #last: Pending | undefined;
@@ -53,15 +60,17 @@ export class Connection {
   #queuedBytes = 0;
   #opaque = 0;
   #isReady = false;
+  #isServing = false;
   #isFlushing = false;
   #end: { readonly reason: EndReason; readonly message: string } | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  /** When the timer wakes, as `performance.now` has it. */
+  #timerDueMs = Infinity;
 
-  /** @param onEnd Called once, when the connection can take no more requests. */
-  constructor(address: Address, link: Link, onEnd: OnEnd) {
+  constructor(address: Address, link: Link, watcher: Watcher) {
     this.name = nameOf(address);
     this.#link = link;
-    this.#onEnd = onEnd;
+    this.#watcher = watcher;
     const { tls } = link;
     this.#socket = tls === undefined ? connectTcp(address) : connectTls({ ...address, ...tls });
     this.#gone = new Promise((resolve) => this.#socket.once("close", () => resolve()));
@@ -94,11 +103,12 @@ export class Connection {
     }
     return new Promise<Result>((resolve, reject) => {
       const pending = this.#pendingOf(request, resolve as Pending["resolve"], reject);
+      const head = headOf(request, pending.opaque);
       if (this.#last === undefined) this.#first = pending;
       else this.#last.next = pending;
       this.#last = pending;
-      this.#queue(headOf(request, pending.opaque), request.value);
-      if (this.#timer === undefined) this.#watch();
+      this.#queue(head, request.value);
+      if (this.#isReady && pending.dueMs < this.#timerDueMs) this.#watch();
     });
   }
 
@@ -118,22 +128,27 @@ export class Connection {
     reject: Pending["reject"],
   ): Pending {
     const opaque = this.#opaque = (this.#opaque + 1) & OPAQUE_MAX;
-    const dueMs = performance.now() + this.#link.replyMs + (request.extraMs ?? 0);
+    const dueMs = this.#dueMsOf(request);
     return { request, opaque, dueMs, resolve, reject, next: undefined };
+  }
+
+  #dueMsOf({ extraMs = 0 }: Request<unknown>): number {
+    return performance.now() + this.#link.replyMs + extraMs;
   }
 
   // --- sending -------------------------------------------------------------------------------------
 
   #queue(head: string, value: Uint8Array | undefined): void {
-    this.#queuedBytes += head.length + (value?.length ?? 0);
+    this.#queuedBytes += head.length;
     this.#text += head;
     if (value !== undefined) {
+      this.#queuedBytes += value.length + LINE_END.length;
       if (value.length <= COPIED_LENGTH_MAX) this.#text += textOf(value);
       else {
         this.#pieces.push(this.#text, value);
         this.#text = "";
       }
-      this.#text += "\r\n";
+      this.#text += LINE_END;
     }
     if (this.#isFlushing) return;
     this.#isFlushing = true;
@@ -149,6 +164,9 @@ export class Connection {
     if (this.#queuedBytes === 0 || this.#socket.writableNeedDrain) return;
     this.#pieces.push(this.#text);
     const pieces = this.#pieces;
+    const bytes = pieces.reduce((sum, { length }) => sum + length, 0);
+    // The server would take what follows for the rest of the value.
+    if (bytes !== this.#queuedBytes) return this.#stop("failed", "a value has changed its length");
     this.#pieces = [];
     this.#text = "";
     this.#queuedBytes = 0;
@@ -187,6 +205,9 @@ export class Connection {
 
   #ready(): void {
     this.#isReady = true;
+    for (let each = this.#first; each !== undefined; each = each.next) {
+      each.dueMs = this.#dueMsOf(each.request);
+    }
     this.#watch();
     this.#flush();
   }
@@ -200,11 +221,15 @@ export class Connection {
       for (let first = this.#first; first !== undefined; first = this.#first) {
         const reply = this.#decoder.next(first.request.shape);
         if (reply === undefined) return;
-        if (first.request.shape === "meta" && reply.line === "" && reply.opaque !== first.opaque) {
-          throw new Error(`a reply to another request: ${reply.status} O${reply.opaque}`);
+        if (first.request.shape === "meta" && reply.opaque !== first.opaque && !reply.isError) {
+          throw new Error(`a reply to another request: ${shownReply(reply)}`);
         }
         this.#first = first.next;
         if (this.#first === undefined) this.#last = undefined;
+        if (!this.#isServing && this.#isReady && !reply.isError) {
+          this.#isServing = true;
+          this.#watcher.serves();
+        }
         this.#settle(first, reply);
         if (this.isEnded) return;
       }
@@ -229,11 +254,10 @@ export class Connection {
     }
   }
 
-  #unreadable(request: Request<unknown>, { status, line }: Reply): Error {
-    const text = line === "" ? status : line;
+  #unreadable(request: Request<unknown>, reply: Reply): Error {
     // What follows cannot be trusted either.
     nextTick(() => this.#stop("garbage", "the server sent an unexpected reply"));
-    return new ProtocolError(this.#place(request), `an unexpected reply ${JSON.stringify(text)}`);
+    return new ProtocolError(this.#place(request), `an unexpected reply: ${shownReply(reply)}`);
   }
 
   // --- the end -------------------------------------------------------------------------------------
@@ -242,6 +266,7 @@ export class Connection {
   #watch(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    this.#timerDueMs = Infinity;
     if (this.#first === undefined || this.isEnded) return;
     let dueMs = Infinity;
     for (let each: Pending | undefined = this.#first; each !== undefined; each = each.next) {
@@ -249,7 +274,10 @@ export class Connection {
     }
     const leftMs = dueMs - performance.now();
     if (leftMs <= 0) this.#stop("timeout", "a reply did not arrive in time");
-    else this.#timer = setTimeout(() => this.#watch(), Math.ceil(leftMs));
+    else {
+      this.#timerDueMs = dueMs;
+      this.#timer = setTimeout(() => this.#watch(), Math.ceil(leftMs));
+    }
   }
 
   #stop(reason: EndReason, message: string): void {
@@ -259,7 +287,7 @@ export class Connection {
     this.#socket.destroy();
     this.#text = "";
     this.#pieces = [];
-    this.#onEnd(reason, this.#isReady);
+    this.#watcher.ended(reason);
     const ErrorOfEnd = { closed: ConnectionError, failed: ConnectionError, timeout: TimeoutError }[
       reason as "closed"
     ] ?? ProtocolError;
@@ -273,6 +301,9 @@ export class Connection {
 /** Thrown by a request's `read`: the reply is none to this request. */
 export class UnreadableReply extends Error {}
 
-function textOf(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1");
+function shownReply({ status, line, opaque, lines }: Reply): string {
+  if (line === "") {
+    return opaque < 0 ? `${shown(status)} without opaque` : shown(`${status} O${opaque}`);
+  }
+  return shown([...lines.map(({ words }) => words.join(" ")), line].join("\r\n"));
 }

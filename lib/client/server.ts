@@ -1,14 +1,11 @@
 import { type Address, type Link, nameOf } from "./address.ts";
-import { Connection, type EndReason } from "./connection.ts";
+import { Connection } from "./connection.ts";
 import { ConnectionError } from "./errors.ts";
 import type { Request } from "./wire.ts";
 
 /** Pause before the next attempt to reach a server: the first one, doubled with each failure, and the longest. */
 const RETRY_FIRST_MS = 50;
 const RETRY_MAX_MS = 5_000;
-
-/** Called when a connection has ended: its server, and why. */
-export type OnDown = (server: string, reason: EndReason) => void;
 
 /**
  * One server: its connections, made when they are needed. While it is down requests fail at once, and one attempt is
@@ -18,16 +15,24 @@ export class Server {
   readonly name: string;
   readonly #address: Address;
   readonly #link: Link;
-  readonly #onDown: OnDown;
+  readonly #onDown: () => void;
   readonly #connections: (Connection | undefined)[];
   readonly #sections = new Set<Connection>();
   #turn = 0;
+  /** Failures since a connection served. */
   #failures = 0;
+  /** Counts failures. One of a connection that was made before the last failure is no failure of its own. */
+  #era = 0;
   #retryAtMs = 0;
+  /** Made after a failure, and not yet in order. */
+  #probe: Connection | undefined;
   #isClosed = false;
 
-  /** @param connections Kept at the same time. */
-  constructor(address: Address, link: Link, connections: number, onDown: OnDown) {
+  /**
+   * @param connections Kept at the same time.
+   * @param onDown Called when a connection has ended without `close`.
+   */
+  constructor(address: Address, link: Link, connections: number, onDown: () => void) {
     this.name = nameOf(address);
     this.#address = address;
     this.#link = link;
@@ -40,14 +45,12 @@ export class Server {
     const turn = this.#turn = (this.#turn + 1) % this.#connections.length;
     let connection = this.#connections[turn];
     if (connection === undefined || connection.isEnded) {
-      const reason = this.#isClosed ? "the client was closed" : this.#pauseReason();
-      if (reason !== undefined) {
-        const [command = ""] = request.line.split(" ", 1);
-        const place = { server: this.name, command, key: request.key };
-        return Promise.reject(new ConnectionError(place, reason));
-      }
+      if (this.#probe !== undefined) return this.#probe.send(request);
+      const error = this.#whyAway(request);
+      if (error !== undefined) return Promise.reject(error);
       connection = this.#connect();
       this.#connections[turn] = connection;
+      if (this.#failures > 0) this.#probe = connection;
     }
     return connection.send(request);
   }
@@ -55,15 +58,18 @@ export class Server {
   /**
    * Makes a connection for one caller: a lock belongs to its connection.
    *
+   * @param request What the caller will send.
    * @param onEnd Called when it has ended.
+   * @throws ConnectionError The server is down.
    */
-  section(onEnd: () => void): Connection {
+  section(request: Request<unknown>, onEnd: () => void): Connection {
+    const error = this.#whyAway(request);
+    if (error !== undefined) throw error;
     const connection: Connection = this.#connect(() => {
       this.#sections.delete(connection);
       onEnd();
     });
     this.#sections.add(connection);
-    if (this.#isClosed) void connection.close();
     return connection;
   }
 
@@ -74,26 +80,43 @@ export class Server {
     await Promise.all(open.map((connection) => connection?.close()));
   }
 
-  #pauseReason(): string | undefined {
+  /** @returns Why no connection can be made now. */
+  #whyAway({ line, key }: Request<unknown>): ConnectionError | undefined {
     const leftMs = Math.ceil(this.#retryAtMs - performance.now());
-    return leftMs > 0 ? `the server is down; next attempt in ${leftMs} ms` : undefined;
+    if (!this.#isClosed && leftMs <= 0) return undefined;
+    const [command = ""] = line.split(" ", 1);
+    const reason = this.#isClosed
+      ? "the client was closed"
+      : `the server is down; next attempt in ${leftMs} ms`;
+    return new ConnectionError({ server: this.name, command, key }, reason);
   }
 
   #connect(onEnd?: () => void): Connection {
-    return new Connection(this.#address, this.#link, (reason, wasReady) => {
-      if (reason !== "closed") this.#ended(wasReady && reason === "failed", reason);
-      onEnd?.();
+    const era = this.#era;
+    let isServing = false;
+    const connection: Connection = new Connection(this.#address, this.#link, {
+      serves: () => {
+        isServing = true;
+        if (era === this.#era) this.#failures = 0;
+        if (connection === this.#probe) this.#probe = undefined;
+      },
+      ended: (reason) => {
+        if (connection === this.#probe) this.#probe = undefined;
+        if (reason !== "closed") {
+          this.#onDown();
+          // What has served needs no pause, what is older than the last failure shares it.
+          if (era === this.#era && !(isServing && reason === "failed")) this.#failed();
+        }
+        onEnd?.();
+      },
     });
+    return connection;
   }
 
-  /** @param wasServing The connection worked before it ended: the next attempt needs no pause. */
-  #ended(wasServing: boolean, reason: EndReason): void {
-    this.#failures = wasServing ? 0 : this.#failures + 1;
-    const pauseMs = this.#failures === 0
-      ? 0
-      : Math.min(RETRY_FIRST_MS * 2 ** (this.#failures - 1), RETRY_MAX_MS);
+  #failed(): void {
+    this.#era++;
+    const pauseMs = Math.min(RETRY_FIRST_MS * 2 ** this.#failures++, RETRY_MAX_MS);
     // Clients that lost the same server must not come back at the same time.
     this.#retryAtMs = performance.now() + pauseMs * (0.5 + Math.random() / 2);
-    this.#onDown(this.name, reason);
   }
 }

@@ -12,6 +12,8 @@ export class ScriptedPeer implements AsyncDisposable {
   readonly #sockets = new Set<Deno.TcpConn>();
   readonly #accepting: Promise<void>;
   #isClosed = false;
+  /** Connections that were made. */
+  connections = 0;
 
   constructor(reply: (line: string) => ScriptedReply) {
     this.#reply = reply;
@@ -34,6 +36,7 @@ export class ScriptedPeer implements AsyncDisposable {
   async #accept(): Promise<void> {
     try {
       for await (const socket of this.#listener) {
+        this.connections++;
         this.#sockets.add(socket);
         this.#served.push(this.#serve(socket));
       }

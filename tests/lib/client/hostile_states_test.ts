@@ -1,0 +1,317 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import {
+  bytesCodec,
+  Cache,
+  Client,
+  type ClientOptions,
+  ConnectionError,
+  ProtocolError,
+  RequestError,
+  TimeoutError,
+  UnfinishedError,
+} from "../../../lib/client/mod.ts";
+import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
+import { until } from "../../support/servers/server_process.ts";
+
+// A server that closes, or is silent, in each state of a connection; and the pauses before it is dialled again.
+
+/** Answers a line as a server that has no values. */
+function answer(line: string): string[] {
+  const opaque = /O\d+$/.exec(line)?.[0];
+  if (line.startsWith("mg ")) return [`EN ${opaque}\r\n`];
+  if (line.startsWith("lock ")) return ["OK 5\r\n"];
+  if (line.startsWith("unlock ")) return ["OK\r\n"];
+  return line.startsWith("set login") ? [] : ["STORED\r\n"];
+}
+
+const login = { user: "anna", password: "secret" };
+const get = (cache: Cache): Promise<unknown> => cache.get("k");
+
+/** What the server sends, from which line on; then it closes, or is silent. */
+const STATES: Record<string, {
+  readonly begins: RegExp;
+  readonly pieces: readonly string[];
+  readonly options?: ClientOptions<unknown>;
+  readonly call?: (cache: Cache) => Promise<unknown>;
+}> = {
+  "at the login": { begins: /^set login|^anna/, pieces: [], options: { login } },
+  "within the reply to the login": { begins: /^anna/, pieces: ["STO"], options: { login } },
+  "after the login": { begins: /^mg/, pieces: [], options: { login } },
+  "within a TLS handshake": { begins: /./s, pieces: ["\x16\x03\x03"], options: { tls: {} } },
+  "before a reply": { begins: /^mg/, pieces: [] },
+  "within a status": { begins: /^mg/, pieces: ["E"] },
+  "within a line's end": { begins: /^mg/, pieces: ["EN O1\r"] },
+  "within a line of a value": { begins: /^mg/, pieces: ["VA 10 f0"] },
+  "within a value": { begins: /^mg/, pieces: ["VA 10 f0 O1\r\n12345"] },
+  "behind a value": { begins: /^mg/, pieces: ["VA 1 f0 O1\r\n5\r"] },
+  "within a value of a gibibyte": { begins: /^mg/, pieces: ["VA 1073741824 f0 O1\r\nx", "y"] },
+  "within lines": {
+    begins: /^stats/,
+    pieces: ["STAT a 1\r\n", "STAT b 2\r\n"],
+    call: (cache) => cache.stats(),
+  },
+  "at a lock": { begins: /^lock/, pieces: [], call: (cache) => cache.lock("k") },
+  "within a lock's reply": { begins: /^lock/, pieces: ["OK 1"], call: (cache) => cache.lock("k") },
+  "under a lock": {
+    begins: /^mg/,
+    pieces: [],
+    call: (cache) => cache.withLock("k", (section) => section.get("k")),
+  },
+  "within a lease": {
+    begins: /^mg/,
+    pieces: ["VA 0 f0 c5 "],
+    call: (cache) => cache.getOrLoad("k", () => 1),
+  },
+};
+
+for (const [state, { begins, pieces, options, call = get }] of Object.entries(STATES)) {
+  for (const ending of ["closes", "is silent"] as const) {
+    Deno.test(`a server that ${ending} ${state}: a clear error, then it is served again`, async () => {
+      let isGood = false;
+      await using peer = new ScriptedPeer(function* (line): Iterable<string> {
+        if (isGood || !begins.test(line)) return yield* answer(line);
+        yield* pieces;
+        if (ending === "closes") yield "close";
+      });
+      const address = `127.0.0.1:${peer.port}`;
+      const limits = ending === "closes" ? 20_000 : 50;
+      const ms = { connectMs: limits, replyMs: limits };
+      await using cache = new Cache(address, { ...ms, ...options });
+      const error = await assertRejects(() => call(cache));
+      assert(error instanceof RequestError, `${error}`);
+      assert(/^127\.0\.0\.1:\d+: (?:mg|lock|stats)\b.*: ./.test(error.message), error.message);
+      if (ending === "is silent" && state !== "under a lock") {
+        assert(error instanceof TimeoutError, `${error}`);
+      }
+      if (options?.tls !== undefined) return;
+      isGood = true;
+      await until(() => cache.get("k").then(() => true, () => false));
+    });
+  }
+}
+
+Deno.test("lines without end, a byte at a time: the request fails in time", async () => {
+  await using peer = new ScriptedPeer(function* (line): Iterable<string> {
+    while (line === "stats") yield "STAT a 1\r\n";
+  });
+  await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 50 });
+  await assertRejects(() => client.stats(), TimeoutError, "stats");
+});
+
+Deno.test("a bad reply fails all requests of its connection, and none of others", async () => {
+  await using peer = new ScriptedPeer(function* (line): Iterable<string> {
+    if (line.startsWith("mg good")) yield* answer(line);
+    if (line.startsWith("mg bad")) yield "HTTP/1.1 400\r\n";
+  });
+  await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 20_000, connections: 2 });
+  const keys = ["good", "bad", "good", "good", "good", "good"];
+  const results = await Promise.allSettled(keys.map((key) => client.get(key)));
+  assertEquals(results.map(({ status }) => status), [
+    ...["fulfilled", "rejected", "fulfilled", "rejected", "fulfilled", "rejected"],
+  ]);
+  const [, bad, , behind] = results as PromiseRejectedResult[];
+  assert(bad!.reason instanceof ProtocolError && behind!.reason instanceof ProtocolError);
+});
+
+// --- pauses ----------------------------------------------------------------------------------------
+
+const FIRST_MS = 50;
+const LONGEST_MS = 5_000;
+
+/** Runs with a clock that only `advance` moves. */
+async function withClock(body: (advance: (ms: number) => void) => Promise<void>): Promise<void> {
+  const { now } = performance;
+  let nowMs = now.call(performance);
+  performance.now = () => nowMs;
+  try {
+    await body((ms) => void (nowMs += ms));
+  } finally {
+    performance.now = now;
+  }
+}
+
+/** Returns how long the server is not dialled, in ms; 0: it is dialled by the request. */
+async function pauseOf(client: Client): Promise<number> {
+  const error = await assertRejects(() => client.get("k"), ConnectionError);
+  return Number(/next attempt in (\d+) ms$/.exec(error.message)?.[1] ?? 0);
+}
+
+Deno.test("a server that accepts and closes at once: the pauses double, up to 5 s", () =>
+  withClock(async (advance) => {
+    await using peer = new ScriptedPeer(() => ["close"]);
+    await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 20_000 });
+    for (let failures = 1; failures < 12; failures++) {
+      assertEquals(await pauseOf(client), 0);
+      const longestMs = Math.min(FIRST_MS * 2 ** (failures - 1), LONGEST_MS);
+      const pauseMs = await pauseOf(client);
+      assert(pauseMs >= longestMs / 2 && pauseMs <= longestMs, `${failures}: ${pauseMs} ms`);
+      assertEquals(peer.connections, failures);
+      await assertRejects(() => client.lock("k"), ConnectionError, "next attempt in");
+      assertEquals(peer.connections, failures);
+      advance(pauseMs);
+    }
+  }));
+
+Deno.test("a failure of all connections is one failure", () =>
+  withClock(async () => {
+    let waiting = 0;
+    await using peer = new ScriptedPeer(() => {
+      waiting++;
+      return [];
+    });
+    await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 20_000, connections: 8 });
+    const sent = Promise.allSettled(Array.from({ length: 8 }, () => client.get("k")));
+    await until(() => waiting === 8);
+    await peer[Symbol.asyncDispose]();
+    await sent;
+    assertEquals(peer.connections, 8);
+    const pauseMs = await pauseOf(client);
+    assert(pauseMs > 0 && pauseMs <= FIRST_MS, `${pauseMs} ms`);
+    assertEquals(client.counters.lostConnections, 8);
+  }));
+
+Deno.test("a server that has answered is dialled again at once, and its failures are forgotten", () =>
+  withClock(async (advance) => {
+    let reply = (line: string): string[] => [...answer(line), "close"];
+    await using peer = new ScriptedPeer((line) => reply(line));
+    await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 20_000 });
+    const close = (): string[] => ["close"];
+    for (let round = 0; round < 3; round++) {
+      reply = close;
+      assertEquals(await pauseOf(client), 0);
+      const pauseMs = await pauseOf(client);
+      assert(pauseMs > 0 && pauseMs <= FIRST_MS, `${pauseMs} ms`);
+      advance(pauseMs);
+      reply = answer;
+      assertEquals(await client.get("k"), undefined);
+      reply = close;
+      await assertRejects(() => client.get("k"), ConnectionError);
+      reply = answer;
+      assertEquals(await client.get("k"), undefined);
+      reply = close;
+      await assertRejects(() => client.get("k"), ConnectionError);
+    }
+  }));
+
+Deno.test("after a failure one connection is made until it serves; errors alone are no service", () =>
+  withClock(async (advance) => {
+    let reply: (line: string) => string[] = () => ["close"];
+    await using peer = new ScriptedPeer((line) => reply(line));
+    await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 20_000, connections: 4 });
+    assertEquals(await pauseOf(client), 0);
+    advance(await pauseOf(client));
+    reply = () => ["ERROR Too many open connections\r\n", "close"];
+    const refused = await Promise.allSettled(Array.from({ length: 8 }, () => client.get("k")));
+    assert(refused.every(({ status }) => status === "rejected"));
+    assertEquals(peer.connections, 2);
+    const pauseMs = await pauseOf(client);
+    assert(pauseMs >= FIRST_MS, `${pauseMs} ms`);
+    advance(pauseMs);
+    reply = answer;
+    await Promise.all(Array.from({ length: 8 }, () => client.get("k")));
+    assertEquals(peer.connections, 3);
+    await Promise.all(Array.from({ length: 8 }, () => client.get("k")));
+    assertEquals(peer.connections, 6);
+  }));
+
+// --- times and ends --------------------------------------------------------------------------------
+
+Deno.test("a reply's time begins when the connection is ready, not when it is dialled", async () => {
+  await using server = await slowLogin(150);
+  await using client = new Client(server.address, { replyMs: 100, connectMs: 20_000, login });
+  assertEquals(await client.get("k"), undefined);
+});
+
+/** A server that takes its time to check a login. */
+async function slowLogin(ms: number): Promise<AsyncDisposable & { readonly address: string }> {
+  const { createServer } = await import("node:net");
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.on("data", (piece: Uint8Array) => {
+      const line = new TextDecoder().decode(piece).trimEnd();
+      if (line.startsWith("set login")) setTimeout(() => socket.write("STORED\r\n"), ms);
+      else for (const reply of answer(line)) socket.write(reply);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    address: `127.0.0.1:${(server.address() as { port: number }).port}`,
+    [Symbol.asyncDispose]: () => new Promise((resolve) => server.close(() => resolve())),
+  };
+}
+
+Deno.test("commands under a lock have their own time, however long the lock was waited for", async () => {
+  await using peer = new ScriptedPeer((line) => line.startsWith("mg ") ? [] : answer(line));
+  await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 50 });
+  const section = await client.lock("k", { waitMs: 3_600_000 });
+  await assertRejects(() => section.get("k"), TimeoutError, "mg k");
+  assert(section.signal.aborted);
+});
+
+Deno.test("a lost lock is no miss, and its release is no error", async () => {
+  await using peer = new ScriptedPeer((line) =>
+    line.startsWith("unlock ") || line.startsWith("mg lost") ? ["close"] : answer(line)
+  );
+  const options = { whenDown: "miss", replyMs: 20_000 } as const;
+  await using cache = new Cache(`127.0.0.1:${peer.port}`, options);
+  assertEquals(await cache.withLock("k", () => 7), 7);
+  const failure = new Error("of fn");
+  const failing = cache.withLock("k", () => Promise.reject(failure)).catch((error) => error);
+  assertEquals(await failing, failure);
+  await cache.withLock("k", async (section) => {
+    await assertRejects(() => section.get("lost"), ConnectionError);
+    await assertRejects(() => section.get("k"), ConnectionError);
+  });
+  assertEquals(await cache.get("lost"), undefined);
+});
+
+Deno.test("close ends the waits of flows", async () => {
+  await using peer = new ScriptedPeer(() => ["SERVER_ERROR busy\r\n"]);
+  const cache = new Cache(`127.0.0.1:${peer.port}`, { replyMs: 20_000 });
+  const putting = assertRejects(
+    () => cache.put("k", () => 1, { limitMs: 3_600_000 }),
+    UnfinishedError,
+    "k",
+  );
+  await until(() => cache.counters.waits > 5);
+  await cache.close();
+  await putting;
+});
+
+Deno.test("close in each state of a connection settles its requests", async () => {
+  await using peer = new ScriptedPeer(() => []);
+  const address = `127.0.0.1:${peer.port}`;
+  for (const options of [{}, { login }, { tls: {} }]) {
+    for (const hasArrived of [false, true]) {
+      const before = peer.connections;
+      const client = new Client(address, options);
+      const all = [client.get("k"), client.set("k", 1), client.lock("k"), client.stats()];
+      const settled = Promise.allSettled(all);
+      if (hasArrived) await until(() => peer.connections === before + 2);
+      await client.close();
+      for (const result of await settled) {
+        const error = (result as PromiseRejectedResult).reason;
+        assert(error instanceof ConnectionError, `${error}`);
+        assert(error.message.endsWith("the client was closed"), error.message);
+      }
+      await client.close();
+    }
+  }
+});
+
+Deno.test("bytes that are taken away before they are sent end the connection", async () => {
+  const lines: string[] = [];
+  await using peer = new ScriptedPeer((line) => {
+    lines.push(line.slice(0, 20));
+    return line.startsWith("ms ") ? [`HD ${/O\d+$/.exec(line)![0]}\r\n`] : answer(line);
+  });
+  const options = { codec: bytesCodec, replyMs: 20_000 };
+  await using client = new Client(`127.0.0.1:${peer.port}`, options);
+  await client.get("k");
+  const bytes = new Uint8Array(10_000);
+  const set = client.set("k", bytes);
+  structuredClone(bytes, { transfer: [bytes.buffer] });
+  await assertRejects(() => set, ConnectionError, "a value has changed its length");
+  assertEquals(await client.get("k"), undefined);
+  assertEquals(lines, ["mg k v f O1", "mg k v f O1"]);
+});
