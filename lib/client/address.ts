@@ -1,4 +1,5 @@
-import type { ConnectionOptions as TlsOptions } from "node:tls";
+import { type ConnectionOptions as TlsOptions, createSecureContext } from "node:tls";
+import { checkNumber, checkObject, checkText, shown } from "./checks.ts";
 
 /** Where a server listens. */
 export type Address =
@@ -21,21 +22,58 @@ export interface LinkOptions {
 
 export type Link = LinkOptions & Required<Omit<LinkOptions, "tls" | "login">>;
 
+/** Longest time that options in ms take: an hour. */
+export const MS_MAX = 3_600_000;
+const MS_DEFAULT = 1_000;
+const QUEUE_BYTES_DEFAULT = 1 << 26;
 const PORT_DEFAULT = 11211;
 const PORT_MAX = 65_535;
+// deno-lint-ignore no-control-regex
+const LOGIN_WORD = /^[^\x00-\x20\x7f]+$/;
+
+/** Returns the options with their defaults, checked. @throws RangeError, TypeError */
+export function linkOf(options: LinkOptions): Link {
+  const { connectMs = MS_DEFAULT, replyMs = MS_DEFAULT, tls, login } = options;
+  const { queueBytesMax = QUEUE_BYTES_DEFAULT } = options;
+  checkNumber("connectMs", connectMs, 1, MS_MAX);
+  checkNumber("replyMs", replyMs, 1, MS_MAX);
+  checkNumber("queueBytesMax", queueBytesMax, 1, Number.MAX_SAFE_INTEGER);
+  if (tls !== undefined) {
+    checkObject("tls", tls);
+    // Throws at a certificate or key that is none.
+    createSecureContext(tls);
+  }
+  if (login !== undefined) {
+    checkObject("login", login);
+    for (const [name, word] of [["user", login.user], ["password", login.password]] as const) {
+      checkText(`${name} of login`, word);
+      if (!LOGIN_WORD.test(word)) {
+        throw new RangeError(`${name} of login: expected a text without blanks`);
+      }
+    }
+  }
+  return {
+    ...{ connectMs, replyMs, queueBytesMax },
+    ...(tls === undefined ? {} : { tls }),
+    ...(login === undefined ? {} : { login }),
+  };
+}
 
 /**
  * Reads `host`, `host:port`, `[IPv6]:port`, or the path of a Unix socket.
  *
- * @throws RangeError It is none of them.
+ * @throws RangeError, TypeError: it is none of them.
  */
 export function addressOf(name: string): Address {
-  if (name.startsWith("/")) return { path: name };
-  const [, bracketed, plain, port] = /^(?:\[(.+)\]|([^:\s]+))(?::(\d+))?$/.exec(name) ?? [];
+  checkText("server", name);
+  if (/^\/[^\0]+$/.test(name)) return { path: name };
+  const [, bracketed, plain, port] =
+    /^(?:\[([^\s/\0]+)\]|([^:\s/\0]+))(?::(\d{1,5}))?$/.exec(name) ?? [];
   const host = bracketed ?? plain;
   const number = port === undefined ? PORT_DEFAULT : Number(port);
-  if (host === undefined || number > PORT_MAX) {
-    throw new RangeError(`server ${JSON.stringify(name)}: expected host:port or /path of a socket`);
+  if (host === undefined || number < 1 || number > PORT_MAX) {
+    const expected = `host:port with a port from 1 to ${PORT_MAX}, or /path of a socket`;
+    throw new RangeError(`server ${shown(name)}: expected ${expected}`);
   }
   return { host, port: number };
 }

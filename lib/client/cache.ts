@@ -1,5 +1,16 @@
 import { randomUUID } from "node:crypto";
-import { checkNumber, keyBytes } from "./checks.ts";
+import { MS_MAX } from "./address.ts";
+import {
+  checkFunction,
+  checkNumber,
+  checkOptions,
+  checkWord,
+  expiryOf,
+  keyBytes,
+  keysOf,
+  membersOf,
+  oneOrMore,
+} from "./checks.ts";
 import { Client, type Section, type WeightedServer } from "./client.ts";
 import { abortable, type CallOptions, type ClientOptions, type StoreOptions } from "./commands.ts";
 import { ABSENT_FLAG } from "./entries.ts";
@@ -10,7 +21,6 @@ import {
   RolledBackError,
   RowWriteError,
   TokenOutError,
-  UnfinishedError,
 } from "./errors.ts";
 import { loadFlow } from "./flows/load.ts";
 import {
@@ -21,7 +31,6 @@ import {
   putWithTokens,
   releaseFlow,
   type Token,
-  type Unfinished,
 } from "./flows/put.ts";
 import { putRowFlow, type RowEnd, settleRowFlow } from "./flows/put_row.ts";
 import type { Flow, Outcome } from "./flows/steps.ts";
@@ -29,14 +38,23 @@ import { Lanes, type Work } from "./lanes.ts";
 import {
   loadKey,
   type LoadOptions,
-  MS_MAX,
+  namespaceTag,
   type Settings,
   settingsOf,
-  tagKey,
+  tagKeys,
 } from "./load_options.ts";
 import * as requests from "./requests.ts";
-import { FlowCounters, type Hands, type LoadControl, type LoadRows, Run, sleep } from "./run.ts";
+import {
+  FlowCounters,
+  type Hands,
+  type LoadControl,
+  type LoadRows,
+  rowsOf,
+  Run,
+  sleep,
+} from "./run.ts";
 import { traced } from "./spans.ts";
+import { throwUnfinished } from "./unfinished.ts";
 
 /** Loads the row of a key; undefined: there is none. */
 export type Load<Value> = (
@@ -110,7 +128,8 @@ export class Cache<Value = any> extends Client<Value> {
       counters: this.counters,
       isMissWhenDown: options.whenDown === "miss",
       encode: (key, value) => this.encode(key, value),
-      call: (request) => this.call(request),
+      closing: this.closing,
+      call: this.send,
     };
   }
 
@@ -152,9 +171,11 @@ export class Cache<Value = any> extends Client<Value> {
   ): Promise<CacheEntry<T>> {
     const settings = settingsOf(options);
     const bytes = loadKey(key, settings);
+    checkFunction("load", load);
     const loadOne: LoadRows<Value> = async (_, control) =>
       new Map([[bytes, await load(key, control)]]);
     const { signal } = options;
+    signal?.throwIfAborted();
     return await traced("getOrLoad", key, async (span) => {
       const answer = this.#lanes.join(bytes, () => this.#begin(bytes, settings, loadOne));
       const outcome = await (signal === undefined ? answer : abortable(answer, signal));
@@ -182,12 +203,15 @@ export class Cache<Value = any> extends Client<Value> {
     options: LoadOptions = {},
   ): Promise<Map<string, T>> {
     const settings = settingsOf(options);
-    const names = new Map([...keys].map((key) => [loadKey(key, settings), key] as const));
+    const asked = membersOf("keys", keys);
+    const names = new Map(asked.map((key) => [loadKey(key, settings), key] as const));
+    checkFunction("loadMany", loadMany);
+    options.signal?.throwIfAborted();
     const found = new Map<string, T>();
     let failure: { readonly error: unknown } | undefined;
     const run = new Run<Value>(this.#hands, settings, {
       load: async (missing, control) => {
-        const rows = await loadMany(missing.map((key) => names.get(key)!), control);
+        const rows = rowsOf(await loadMany(missing.map((key) => names.get(key)!), control));
         return new Map(missing.map((key) => [key, rows.get(names.get(key)!)]));
       },
       answer: (key, outcome) => {
@@ -222,11 +246,15 @@ export class Cache<Value = any> extends Client<Value> {
     commit: () => Promise<Result> | Result,
     options: PutOptions = {},
   ): Promise<Result> {
+    checkOptions(options as CallOptions);
     const { form = "leases", tags = [], limitMs = LIMIT_MS } = options;
-    const { isRolledBack = (error) => error instanceof RolledBackError } = options;
+    const { isRolledBack = (error: unknown) => error instanceof RolledBackError } = options;
+    checkWord("form", form, ["leases", "tokens"]);
     checkNumber("limitMs", limitMs, 0, MS_MAX);
+    checkFunction("isRolledBack", isRolledBack);
+    checkFunction("commit", commit);
     // Sorted, so that two writers do not wait for each other.
-    const all = [...new Set([...[keys].flat().map(keyBytes), ...tags.map(tagKey)])].sort();
+    const all = [...new Set([...keysOf(keys), ...tagKeys(membersOf("tags", tags))])].sort();
     return await traced("put", all, async () => {
       if (form === "leases") {
         const flow = putWithLeases(all, limitMs);
@@ -257,6 +285,7 @@ export class Cache<Value = any> extends Client<Value> {
     value: Value | undefined,
     options: { readonly limitMs?: number } = {},
   ): Promise<number> {
+    checkOptions(options as CallOptions);
     const { limitMs = LIMIT_MS } = options;
     checkNumber("limitMs", limitMs, 0, MS_MAX);
     const row = value === undefined ? undefined : this.encode(key, value);
@@ -290,7 +319,8 @@ export class Cache<Value = any> extends Client<Value> {
    * ```
    */
   async invalidate(keys: string | readonly string[], limitMs: number = LIMIT_MS): Promise<void> {
-    await this.#invalidate([keys].flat().map(keyBytes), limitMs);
+    checkNumber("limitMs", limitMs, 0, MS_MAX);
+    await this.#invalidate(keysOf(keys), limitMs);
   }
 
   /**
@@ -309,7 +339,8 @@ export class Cache<Value = any> extends Client<Value> {
     tags: string | readonly string[],
     limitMs: number = LIMIT_MS,
   ): Promise<void> {
-    await this.#invalidate([tags].flat().map(tagKey), limitMs);
+    checkNumber("limitMs", limitMs, 0, MS_MAX);
+    await this.#invalidate(tagKeys(tags), limitMs);
   }
 
   /**
@@ -329,6 +360,8 @@ export class Cache<Value = any> extends Client<Value> {
     fn: (section: Section<Value>) => Promise<Result> | Result,
     options: CallOptions & { readonly waitMs?: number } = {},
   ): Promise<Result> {
+    checkFunction("fn", fn);
+    keyBytes(key);
     return await traced("withLock", key, async () => {
       // Not by `await using`: Node 20 has no such statement.
       const section = await this.#lockOrCreate(key, options);
@@ -358,6 +391,10 @@ export class Cache<Value = any> extends Client<Value> {
     fn: (value: T | undefined) => Promise<T | undefined> | T | undefined,
     options: StoreOptions = {},
   ): Promise<T | undefined> {
+    checkOptions(options);
+    checkFunction("fn", fn);
+    const { ttlSec = 0 } = options;
+    expiryOf(ttlSec);
     for (let tries = 0; tries < CAS_TRIES; tries++) {
       const found = await this.gets(key, options);
       const value = await fn(found?.value as T | undefined);
@@ -366,7 +403,7 @@ export class Cache<Value = any> extends Client<Value> {
         ? await this.add(key, value, options)
         : await this.cas(key, value, found.cas, options) === "stored";
       if (isStored) return value;
-      await sleep(Math.random() * CAS_PAUSE_MS);
+      await sleep(Math.random() * CAS_PAUSE_MS, this.closing);
     }
     const place = { server: this.serverNameOf(key), command: "cas", key };
     throw new RequestError(place, `others changed the value each of ${CAS_TRIES} times`);
@@ -382,7 +419,6 @@ export class Cache<Value = any> extends Client<Value> {
    * ```
    */
   namespace(name: string): Namespace<Value> {
-    keyBytes(`${name}:`);
     return new Namespace(this, name);
   }
 
@@ -444,24 +480,10 @@ export class Cache<Value = any> extends Client<Value> {
         return await this.lock(key, options);
       } catch (error) {
         if (!(error instanceof TokenOutError) || tries === LOCK_TRIES) throw error;
-        await this.call(requests.store(keyBytes(key), placeholder, 0, { mode: "add" }));
+        await this.call(() => requests.store(keyBytes(key), placeholder, 0, { mode: "add" }));
       }
     }
   }
-}
-
-function throwUnfinished<Item extends string | Token>(
-  unfinished: Unfinished<Item> | undefined,
-  retry: (items: readonly Item[]) => Promise<void>,
-  cause: unknown = unfinished?.cause,
-): void {
-  if (unfinished === undefined) return;
-  const { items } = unfinished;
-  const keys = items.map((item) => typeof item === "string" ? item : item.key);
-  const message = typeof items[0] === "string"
-    ? "not invalidated, readers may get old values"
-    : "update tokens not released, the keys are not cached";
-  throw new UnfinishedError(message, keys, () => retry(items), cause);
 }
 
 /**
@@ -479,11 +501,11 @@ export class Namespace<Value = any> {
   readonly #prefix: string;
   readonly #tag: string;
 
-  /** @internal */
+  /** @throws RangeError, TypeError: the name is no part of a key. @internal */
   constructor(cache: Cache<Value>, name: string) {
+    this.#tag = namespaceTag(name);
     this.#cache = cache;
     this.#prefix = `${name}:`;
-    this.#tag = `namespace:${name}`;
   }
 
   /**
@@ -495,13 +517,14 @@ export class Namespace<Value = any> {
    * await cache.namespace("b").getOrLoad("k", () => 2); // 2
    * ```
    */
-  getOrLoad<T extends Value>(
+  async getOrLoad<T extends Value>(
     key: string,
     load: Load<T>,
     options: LoadOptions = {},
   ): Promise<T | undefined> {
+    checkFunction("load", load);
     const loadOwn: Load<T> = (_, control) => load(key, control);
-    return this.#cache.getOrLoad(this.#prefix + key, loadOwn, this.#options(options));
+    return await this.#cache.getOrLoad(this.#key(key), loadOwn, this.#options(options));
   }
 
   /**
@@ -518,11 +541,12 @@ export class Namespace<Value = any> {
     loadMany: LoadMany<T>,
     options: LoadOptions = {},
   ): Promise<Map<string, T>> {
+    checkFunction("loadMany", loadMany);
     const { length } = this.#prefix;
     const found = await this.#cache.getOrLoadMany<T>(
-      [...keys].map((key) => this.#prefix + key),
+      membersOf("keys", keys).map((key) => this.#key(key)),
       async (missing, control) => {
-        const rows = await loadMany(missing.map((key) => key.slice(length)), control);
+        const rows = rowsOf(await loadMany(missing.map((key) => key.slice(length)), control));
         return new Map([...rows].map(([key, row]) => [this.#prefix + key, row]));
       },
       this.#options(options),
@@ -538,12 +562,13 @@ export class Namespace<Value = any> {
    * await cache.namespace("d").put("k", () => "the transaction's result"); // "the transaction's result"
    * ```
    */
-  put<Result>(
+  async put<Result>(
     keys: string | readonly string[],
     commit: () => Promise<Result> | Result,
     options?: PutOptions,
   ): Promise<Result> {
-    return this.#cache.put([keys].flat().map((key) => this.#prefix + key), commit, options);
+    const all = oneOrMore("keys", keys).map((key) => this.#key(key));
+    return await this.#cache.put(all, commit, options);
   }
 
   /**
@@ -562,7 +587,14 @@ export class Namespace<Value = any> {
     return this.#cache.invalidateTags(this.#tag);
   }
 
+  #key(key: string): string {
+    keyBytes(key);
+    return this.#prefix + key;
+  }
+
   #options(options: LoadOptions): LoadOptions {
-    return { ...options, tags: [...options.tags ?? [], this.#tag] };
+    checkOptions(options);
+    const { tags = [] } = options;
+    return { ...options, tags: [...membersOf("tags", tags), this.#tag] };
   }
 }

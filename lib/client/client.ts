@@ -1,5 +1,13 @@
-import { addressOf, nameOf } from "./address.ts";
-import { checkNumber, keyBytes } from "./checks.ts";
+import { addressOf, linkOf, MS_MAX, nameOf } from "./address.ts";
+import {
+  checkId,
+  checkNumber,
+  checkOptions,
+  checkText,
+  keyBytes,
+  prefixedBytes,
+  shown,
+} from "./checks.ts";
 import {
   abortable,
   type CallOptions,
@@ -12,16 +20,15 @@ import * as requests from "./requests.ts";
 import { KetamaRing } from "./ring.ts";
 import { Server } from "./server.ts";
 
-/** A server, and its weight on the ring. Default 1. */
+/** A server, and its weight on the ring: a whole number from 1 to 2^32 - 1; of a server without one it is 1. */
 export interface WeightedServer {
   readonly server: string;
   readonly weight: number;
 }
 
 const CONNECTIONS_MAX = 64;
-const LOCK_WAIT_MS_MAX = 3_600_000;
-const MS_DEFAULT = 1_000;
-const QUEUE_BYTES_MAX = 1 << 26;
+const WEIGHT_MAX = 2 ** 32 - 1;
+const OWNER = /^[\x21-\x7e]{1,64}$/;
 
 /**
  * A lock that is held, and the commands of its connection: those of others on the key are refused.
@@ -50,7 +57,8 @@ export class Section<Value = any> extends Commands<Value> implements AsyncDispos
     signal: AbortSignal,
     release: () => Promise<void>,
   ) {
-    super(options, send);
+    // A lost lock is no miss.
+    super({ ...options, whenDown: "error" }, send);
     this.fence = fence;
     this.signal = signal;
     this.#release = release;
@@ -77,6 +85,9 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
   readonly #options: ClientOptions<Value>;
   readonly #servers: readonly Server[];
   readonly #ring: KetamaRing<Server> | undefined;
+  readonly #closer = new AbortController();
+  /** Aborts when the client is closed. @internal */
+  protected readonly closing: AbortSignal = this.#closer.signal;
   /** Counts since the client was made. */
   readonly counters: {
     /** Connections that ended without `close`. */
@@ -85,27 +96,24 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
 
   /**
    * @param servers `host:port`, or the path of a Unix socket. Several share the keys by libmemcached's weighted ketama.
-   * @throws RangeError An option is out of its range.
+   * @throws RangeError, TypeError: a server or an option is wrong.
    */
   constructor(
     servers: string | readonly (string | WeightedServer)[],
     options: ClientOptions<Value> = {},
   ) {
     super(options, (request) => this.serverOf(request.key).send(request));
-    const { connections = 1, connectMs = MS_DEFAULT, replyMs = MS_DEFAULT } = options;
+    const { connections = 1 } = options;
     checkNumber("connections", connections, 1, CONNECTIONS_MAX);
-    checkNumber("connectMs", connectMs, 1, LOCK_WAIT_MS_MAX);
-    checkNumber("replyMs", replyMs, 1, LOCK_WAIT_MS_MAX);
-    const link = { queueBytesMax: QUEUE_BYTES_MAX, ...options, connectMs, replyMs };
+    const link = linkOf(options);
+    const onDown = (): void => void this.counters.lostConnections++;
     const weighted = [servers].flat().map((each) => {
-      const { server, weight } = typeof each === "string" ? { server: each, weight: 1 } : each;
+      const isWeighted = typeof each === "object" && each !== null;
+      const { server, weight } = isWeighted ? each : { server: each, weight: 1 };
       const address = addressOf(server);
-      const onDown = (): void => void this.counters.lostConnections++;
-      return {
-        name: nameOf(address),
-        weight,
-        server: new Server(address, link, connections, onDown),
-      };
+      const name = nameOf(address);
+      checkNumber(`weight of ${name}`, weight, 1, WEIGHT_MAX);
+      return { name, weight, server: new Server(address, link, connections, onDown) };
     });
     if (weighted.length === 0) throw new RangeError("a client needs at least one server");
     this.#options = options;
@@ -139,19 +147,23 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
    */
   async lock(
     key: string,
-    { waitMs = 0, signal }: CallOptions & { readonly waitMs?: number } = {},
+    options: CallOptions & { readonly waitMs?: number } = {},
   ): Promise<Section<Value>> {
-    checkNumber("waitMs", waitMs, 0, LOCK_WAIT_MS_MAX);
+    checkOptions(options);
+    const { waitMs = 0, signal } = options;
+    checkNumber("waitMs", waitMs, 0, MS_MAX);
     const bytes = keyBytes(key);
+    signal?.throwIfAborted();
     const server = this.serverOf(bytes);
     const place = { server: server.name, command: "lock", key };
     const lost = new AbortController();
     let isReleased = false;
-    const connection = server.section(() => {
+    const request = requests.lock(bytes, waitMs);
+    const connection = server.section(request, () => {
       if (!isReleased) lost.abort(new ConnectionError(place, "the lock is lost"));
     });
     try {
-      const locking = connection.send(requests.lock(bytes, waitMs));
+      const locking = connection.send(request);
       const reply = await (signal === undefined ? locking : abortable(locking, signal));
       if (reply === "locked") throw new LockedError(place);
       if (reply === "missing") throw new TokenOutError(place, "no value, or an update token");
@@ -162,11 +174,9 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
         lost.signal,
         async () => {
           isReleased = true;
-          try {
-            if (!connection.isEnded) await connection.send(requests.unlock(bytes));
-          } finally {
-            await connection.close();
-          }
+          // The end of the connection ends the lock, too.
+          await connection.send(requests.unlock(bytes)).catch(() => {});
+          await connection.close();
         },
       );
     } catch (error) {
@@ -189,10 +199,13 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
    * ```
    */
   async takeToken(key: string, owner: string, options?: CallOptions): Promise<string> {
-    if (!/^[\x21-\x7e]{1,64}$/.test(owner)) {
-      throw new RangeError(`owner ${JSON.stringify(owner)}: expected 1 to 64 printable characters`);
-    }
-    const id = await this.call(requests.takeToken(keyBytes(key), owner), options);
+    const id = await this.call(() => {
+      checkText("owner", owner);
+      if (!OWNER.test(owner)) {
+        throw new RangeError(`owner ${shown(owner)}: expected 1 to 64 printable characters`);
+      }
+      return requests.takeToken(keyBytes(key), owner);
+    }, options);
     if (id !== undefined) return id;
     const place = { server: this.serverNameOf(key), command: "token", key };
     throw new LockedError(place);
@@ -208,8 +221,10 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
    * ```
    */
   releaseToken(key: string, id: string, options?: CallOptions): Promise<boolean> {
-    checkNumber("token", Number(id), 0, Number.MAX_SAFE_INTEGER);
-    return this.call(requests.releaseToken(keyBytes(key), id), options);
+    return this.call(() => {
+      checkId("token", id);
+      return requests.releaseToken(keyBytes(key), id);
+    }, options);
   }
 
   /**
@@ -223,15 +238,11 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
    * ```
    */
   async stats(group = ""): Promise<Map<string, Map<string, string>>> {
-    const line = group === "" ? "stats" : `stats ${keyBytes(group)}`;
+    const request = requests.stats(group === "" ? "" : prefixedBytes("group", "", group));
     return new Map(
-      await Promise.all(this.#servers.map(async (server) => {
-        const lines = await server.send(requests.lines(line));
-        const entries = lines.map(({ words: [, name, ...text] }) =>
-          [name!, text.join(" ")] as const
-        );
-        return [server.name, new Map(entries)] as const;
-      })),
+      await Promise.all(
+        this.#servers.map(async (server) => [server.name, await server.send(request)] as const),
+      ),
     );
   }
 
@@ -246,6 +257,7 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
    * ```
    */
   async close(): Promise<void> {
+    this.#closer.abort();
     await Promise.all(this.#servers.map((server) => server.close()));
   }
 

@@ -1,5 +1,6 @@
 import { Buffer } from "node:buffer";
 import { deflateRawSync, inflateRawSync } from "node:zlib";
+import { checkBytes, checkFunction, checkNumber, checkText, shown } from "./checks.ts";
 
 /** A value's bytes, and the item's client flags. */
 export interface Encoded {
@@ -18,6 +19,8 @@ export interface Codec<Value> {
 /** Set for values that `compressed` has made smaller. */
 const COMPRESSED_FLAG = 0x1_0000;
 const MIN_BYTES_DEFAULT = 512;
+/** Longest value of a server. */
+const BYTES_LIMIT = 2 ** 30;
 
 /**
  * Values are bytes.
@@ -30,12 +33,15 @@ const MIN_BYTES_DEFAULT = 512;
  * ```
  */
 export const bytesCodec: Codec<Uint8Array> = {
-  encode: (bytes) => ({ bytes, flags: 0 }),
+  encode: (bytes) => {
+    checkBytes("value", bytes);
+    return { bytes, flags: 0 };
+  },
   decode: (bytes) => new Uint8Array(bytes),
 };
 
 /**
- * Values are texts, stored as UTF-8.
+ * Values are texts, stored as UTF-8. A text with half a surrogate pair is a RangeError.
  *
  * @example
  * ```ts
@@ -45,7 +51,11 @@ export const bytesCodec: Codec<Uint8Array> = {
  * ```
  */
 export const textCodec: Codec<string> = {
-  encode: (text) => ({ bytes: Buffer.from(text), flags: 0 }),
+  encode: (text) => {
+    checkText("value", text);
+    if (!text.isWellFormed()) throw new RangeError("value: half a surrogate pair is not allowed");
+    return { bytes: Buffer.from(text), flags: 0 };
+  },
   decode: (bytes) => textOf(bytes),
 };
 
@@ -62,7 +72,7 @@ export const textCodec: Codec<string> = {
 export const jsonCodec: Codec<any> = {
   encode: (value) => {
     const text = JSON.stringify(value);
-    if (text === undefined) throw new TypeError(`JSON cannot hold ${String(value)}`);
+    if (text === undefined) throw new TypeError(`JSON cannot hold ${shown(value)}`);
     return { bytes: Buffer.from(text), flags: 0 };
   },
   decode: (bytes) => JSON.parse(textOf(bytes)),
@@ -84,6 +94,9 @@ export function compressed<Value>(
   codec: Codec<Value>,
   { minBytes = MIN_BYTES_DEFAULT, maxBytes = 1 << 26 } = {},
 ): Codec<Value> {
+  checkCodec(codec);
+  checkNumber("minBytes", minBytes, 0, Number.MAX_SAFE_INTEGER);
+  checkNumber("maxBytes", maxBytes, 1, BYTES_LIMIT);
   return {
     encode: (value) => {
       const plain = codec.encode(value);
@@ -98,6 +111,12 @@ export function compressed<Value>(
       return codec.decode(plain, flags & ~COMPRESSED_FLAG);
     },
   };
+}
+
+/** @throws TypeError It is no codec. */
+export function checkCodec(codec: Codec<unknown>): void {
+  checkFunction("encode of the codec", codec?.encode);
+  checkFunction("decode of the codec", codec.decode);
 }
 
 function textOf(bytes: Uint8Array): string {

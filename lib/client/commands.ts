@@ -1,6 +1,17 @@
 import type { LinkOptions } from "./address.ts";
-import { checkNumber, expiryOf, keyBytes } from "./checks.ts";
-import { type Codec, type Encoded, jsonCodec } from "./codecs.ts";
+import {
+  checkBytes,
+  checkId,
+  checkNumber,
+  checkOptions,
+  checkText,
+  checkWord,
+  expiryOf,
+  keyBytes,
+  membersOf,
+  shown,
+} from "./checks.ts";
+import { checkCodec, type Codec, type Encoded, jsonCodec } from "./codecs.ts";
 import { FLOW_FLAGS } from "./entries.ts";
 import { ConnectionError, LockedError, ProtocolError, ValueTooLargeError } from "./errors.ts";
 import * as requests from "./requests.ts";
@@ -37,6 +48,13 @@ export interface Versioned<Value> {
 }
 
 const VALUE_BYTES_MAX = 2 ** 20 - 100;
+/** memcached's largest `-I`. */
+const VALUE_BYTES_LIMIT = 2 ** 30;
+/** Bits of the flags that codecs may use. */
+const CODEC_FLAGS = 0x1_ffff;
+/** With more, memcached 1.6.18 executes the value as requests. */
+const META_FLAGS_MAX = 15;
+const META_FLAG = /^(?![bkqO])[\x21-\x7e]{1,64}$/;
 
 /** Sends a request on behalf of a key. */
 export type Send = <Result>(request: Request<Result>) => Promise<Result>;
@@ -53,16 +71,24 @@ export type Send = <Result>(request: Request<Result>) => Promise<Result>;
 // deno-lint-ignore no-explicit-any
 export class Commands<Value = any> {
   protected readonly codec: Codec<Value>;
+  /** Sends a request. @internal */
+  protected readonly send: Send;
   readonly #valueBytesMax: number;
   readonly #isMissWhenDown: boolean;
-  readonly #send: Send;
+  readonly #decode = (bytes: Uint8Array, flags: number): Value | undefined =>
+    (flags & FLOW_FLAGS) === 0 ? this.codec.decode(bytes, flags) : undefined;
 
-  /** @internal */
+  /** @throws RangeError, TypeError: an option is wrong. @internal */
   constructor(options: ClientOptions<Value>, send: Send) {
-    this.codec = options.codec ?? jsonCodec;
-    this.#valueBytesMax = options.valueBytesMax ?? VALUE_BYTES_MAX;
-    this.#isMissWhenDown = options.whenDown === "miss";
-    this.#send = send;
+    checkOptions(options as CallOptions);
+    const { codec = jsonCodec, valueBytesMax = VALUE_BYTES_MAX, whenDown = "error" } = options;
+    checkCodec(codec);
+    checkNumber("valueBytesMax", valueBytesMax, 1, VALUE_BYTES_LIMIT);
+    checkWord("whenDown", whenDown, ["error", "miss"]);
+    this.codec = codec;
+    this.send = send;
+    this.#valueBytesMax = valueBytesMax;
+    this.#isMissWhenDown = whenDown === "miss";
   }
 
   /**
@@ -75,10 +101,7 @@ export class Commands<Value = any> {
    * ```
    */
   get(key: string, options?: CallOptions): Promise<Value | undefined> {
-    return this.#read(
-      requests.getValue(keyBytes(key), (bytes, flags) => this.#decode(bytes, flags)),
-      options,
-    );
+    return this.#read(() => this.#get(key), options);
   }
 
   /**
@@ -92,7 +115,7 @@ export class Commands<Value = any> {
    * ```
    */
   gets(key: string, options?: CallOptions): Promise<Versioned<Value> | undefined> {
-    return this.#read(this.#gets(key), options);
+    return this.#read(() => this.#gets(key), options);
   }
 
   /**
@@ -105,8 +128,8 @@ export class Commands<Value = any> {
    * ```
    */
   getAndTouch(key: string, ttlSec: number, options?: CallOptions): Promise<Value | undefined> {
-    const request = this.#gets(key, expiryOf(ttlSec));
-    return this.#read(request, options).then((found) => found?.value);
+    const found = this.#read(() => this.#gets(key, expiryOf(ttlSec)), options);
+    return found.then((each) => each?.value);
   }
 
   /**
@@ -119,9 +142,10 @@ export class Commands<Value = any> {
    * ```
    */
   async getMany(keys: Iterable<string>, options?: CallOptions): Promise<Map<string, Value>> {
+    const asked = membersOf("keys", keys).map((key) => [key, this.#get(key)] as const);
     const found = new Map<string, Value>();
-    await Promise.all([...keys].map(async (key) => {
-      const value = await this.get(key, options);
+    await Promise.all(asked.map(async ([key, request]) => {
+      const value = await this.#read(() => request, options);
       if (value !== undefined) found.set(key, value);
     }));
     return found;
@@ -153,9 +177,17 @@ export class Commands<Value = any> {
     entries: Iterable<readonly [key: string, value: Value]>,
     options?: StoreOptions,
   ): Promise<string[]> {
+    checkOptions(options);
+    const stores = membersOf("entries", entries).map((entry) => {
+      if (!Array.isArray(entry)) {
+        throw new TypeError(`entry ${shown(entry)}: expected [key, value]`);
+      }
+      const [key, value] = entry;
+      return [key, this.#storing("set", key, value, options)] as const;
+    });
     const refused: string[] = [];
-    await Promise.all([...entries].map(async ([key, value]) => {
-      if (!await this.set(key, value, options)) refused.push(key);
+    await Promise.all(stores.map(async ([key, request]) => {
+      if (await this.call(() => request, options) !== "stored") refused.push(key);
     }));
     return refused;
   }
@@ -231,11 +263,12 @@ export class Commands<Value = any> {
     key: string,
     value: Value,
     cas: string,
-    options: StoreOptions = {},
+    options?: StoreOptions,
   ): Promise<requests.Stored> {
-    const expiry = expiryOf(options.ttlSec ?? 0);
-    const encoded = this.encode(key, value);
-    return this.call(requests.store(keyBytes(key), encoded, expiry, { cas }), options);
+    return this.call(() => {
+      checkId("cas", cas);
+      return this.#storing("set", key, value, options, cas);
+    }, options);
   }
 
   /**
@@ -250,7 +283,7 @@ export class Commands<Value = any> {
    * ```
    */
   delete(key: string, options?: CallOptions): Promise<boolean> {
-    return this.call(requests.remove(keyBytes(key)), options);
+    return this.call(() => requests.remove(keyBytes(key)), options);
   }
 
   /**
@@ -264,7 +297,8 @@ export class Commands<Value = any> {
    * ```
    */
   async deleteMany(keys: Iterable<string>, options?: CallOptions): Promise<number> {
-    const removed = await Promise.all([...keys].map((key) => this.delete(key, options)));
+    const removals = membersOf("keys", keys).map((key) => requests.remove(keyBytes(key)));
+    const removed = await Promise.all(removals.map((each) => this.call(() => each, options)));
     return removed.filter((each) => each).length;
   }
 
@@ -279,7 +313,7 @@ export class Commands<Value = any> {
    * ```
    */
   touch(key: string, ttlSec: number, options?: CallOptions): Promise<boolean> {
-    return this.call(requests.touch(keyBytes(key), expiryOf(ttlSec)), options);
+    return this.call(() => requests.touch(keyBytes(key), expiryOf(ttlSec)), options);
   }
 
   /**
@@ -298,19 +332,20 @@ export class Commands<Value = any> {
     delta = 1,
     options: StoreOptions & { readonly initial?: number } = {},
   ): Promise<number | undefined> {
-    const { initial, ttlSec = 0 } = options;
-    checkNumber("delta", delta, -Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
-    if (initial !== undefined) checkNumber("initial", initial, 0, Number.MAX_SAFE_INTEGER);
-    const request = requests.arithmetic(keyBytes(key), delta, initial, expiryOf(ttlSec));
-    return this.call(request, options);
+    return this.call(() => {
+      const { initial, ttlSec = 0 } = options;
+      checkNumber("delta", delta, -Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
+      if (initial !== undefined) checkNumber("initial", initial, 0, Number.MAX_SAFE_INTEGER);
+      return requests.arithmetic(keyBytes(key), delta, initial, expiryOf(ttlSec));
+    }, options);
   }
 
   /**
    * Sends a meta command.
    *
    * @param command `mg`, `ms`, `md` or `ma`.
-   * @param flags As the protocol has them, without `b`, `k`, `q` and `O`: `["v", "t"]`.
-   * @throws RangeError A flag has a blank, or is one of those.
+   * @param flags As the protocol has them, without `b`, `k`, `q` and `O`: `["v", "t"]`. At most 15.
+   * @throws RangeError A flag has a blank, more than 64 characters, or is one of those.
    * @example
    * ```ts
    * await cache.set("lesson", "text", { ttlSec: 90 }); // true
@@ -324,12 +359,15 @@ export class Commands<Value = any> {
     value?: Uint8Array,
     options?: CallOptions,
   ): Promise<requests.MetaReply> {
-    const wrong = flags.find((flag) => !/^[^bkqO\s][\x21-\x7e]*$/.test(flag));
-    if (wrong !== undefined) throw new RangeError(`flag ${JSON.stringify(wrong)} is not allowed`);
-    if ((value !== undefined) !== (command === "ms")) {
-      throw new RangeError(`${command}: ms has a value, others have none`);
-    }
-    return this.call(requests.meta(command, keyBytes(key), flags, value), options);
+    return this.call(() => {
+      checkWord("command", command, ["mg", "ms", "md", "ma"]);
+      const words = metaFlags(flags);
+      if (command === "ms") this.#checkValue(key, value!);
+      else if (value !== undefined) {
+        throw new TypeError(`value ${shown(value)}: only ms has one, not ${command}`);
+      }
+      return requests.meta(command, keyBytes(key), words, value);
+    }, options);
   }
 
   /**
@@ -350,7 +388,10 @@ export class Commands<Value = any> {
     leaseFlag: number,
     options?: CallOptions,
   ): Promise<requests.LeaseReply> {
-    return this.call(requests.getss(keyBytes(key), expiryOf(leaseSec), leaseFlag), options);
+    return this.call(() => {
+      checkNumber("leaseFlag", leaseFlag, 0, 0xffff_ffff);
+      return requests.getss(keyBytes(key), expiryOf(leaseSec, "leaseSec"), leaseFlag);
+    }, options);
   }
 
   /**
@@ -368,77 +409,118 @@ export class Commands<Value = any> {
     leaseSec: number,
     options?: CallOptions,
   ): Promise<{ readonly lease: string; readonly existed: boolean }> {
-    const reply = await this.call(requests.deletess(keyBytes(key), expiryOf(leaseSec)), options);
+    const reply = await this.call(
+      () => requests.deletess(keyBytes(key), expiryOf(leaseSec, "leaseSec")),
+      options,
+    );
     if (reply === "locked") {
       throw new LockedError({ server: "", command: "deletess", key });
     }
     return reply;
   }
 
-  /** Sends a request. @internal */
-  protected call<Result>(request: Request<Result>, options?: CallOptions): Promise<Result> {
-    const signal = options?.signal;
-    return signal === undefined ? this.#send(request) : abortable(this.#send(request), signal);
+  /** Makes a request, and sends it. Rejects, before anything is sent, if an argument is wrong. @internal */
+  protected call<Result>(make: () => Request<Result>, options?: CallOptions): Promise<Result> {
+    try {
+      checkOptions(options);
+      const request = make();
+      const signal = options?.signal;
+      if (signal === undefined) return this.send(request);
+      signal.throwIfAborted();
+      return abortable(this.send(request), signal);
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
-  /** @throws ValueTooLargeError @internal */
+  /** @throws ValueTooLargeError, TypeError, or what the codec throws. @internal */
   protected encode(key: string, value: Value): Encoded {
     const encoded = this.codec.encode(value);
-    const { length } = encoded.bytes;
-    if (length > this.#valueBytesMax) {
-      throw new ValueTooLargeError(
-        `value of ${key}: ${length} bytes, valueBytesMax is ${this.#valueBytesMax}`,
+    this.#checkValue(key, encoded.bytes);
+    const { flags } = encoded;
+    if ((flags & CODEC_FLAGS) !== flags) {
+      throw new RangeError(
+        `flags ${shown(flags)} of the codec: expected a whole number from 0 to ${CODEC_FLAGS}`,
       );
     }
     return encoded;
   }
 
+  #checkValue(key: string, bytes: Uint8Array): void {
+    checkBytes("value", bytes);
+    const { length } = bytes;
+    if (length <= this.#valueBytesMax) return;
+    throw new ValueTooLargeError(
+      `value of ${key}: ${length} bytes, valueBytesMax is ${this.#valueBytesMax}`,
+    );
+  }
+
+  #get(key: string): Request<Value | undefined> {
+    return requests.getValue(keyBytes(key), this.#decode);
+  }
+
   #gets(key: string, touchSec?: number): Request<Versioned<Value> | undefined> {
-    const request = requests.get(keyBytes(key), ({ bytes, flags, cas }) => {
+    return requests.get(keyBytes(key), ({ bytes, flags, cas }) => {
       const value = this.#decode(bytes, flags);
       return value === undefined ? undefined : { value, cas };
     }, touchSec);
-    return request;
-  }
-
-  #decode(bytes: Uint8Array, flags: number): Value | undefined {
-    return (flags & FLOW_FLAGS) === 0 ? this.codec.decode(bytes, flags) : undefined;
   }
 
   #read<Result>(
-    request: Request<Result | undefined>,
+    make: () => Request<Result | undefined>,
     options?: CallOptions,
   ): Promise<Result | undefined> {
-    const result = this.call(request, options);
+    const result = this.call(make, options);
     return this.#isMissWhenDown ? result.catch(missWhenDown) : result;
   }
 
-  #store(
+  #storing(
     mode: requests.StoreMode,
     key: string,
     value: Value,
     options: StoreOptions = {},
-  ): Promise<boolean> {
-    const expiry = expiryOf(options.ttlSec ?? 0);
-    return this.#isStored(
-      requests.store(keyBytes(key), this.encode(key, value), expiry, { mode }),
-      options,
-    );
+    cas?: string,
+  ): Request<requests.Stored> {
+    const bytes = keyBytes(key);
+    const { ttlSec = 0 } = options;
+    const expiry = expiryOf(ttlSec);
+    return requests.store(bytes, this.encode(key, value), expiry, { mode, cas });
   }
 
-  #extend(
+  async #store(
+    mode: requests.StoreMode,
+    key: string,
+    value: Value,
+    options?: StoreOptions,
+  ): Promise<boolean> {
+    return await this.call(() => this.#storing(mode, key, value, options), options) === "stored";
+  }
+
+  async #extend(
     mode: "append" | "prepend",
     key: string,
     bytes: Uint8Array,
     options?: CallOptions,
   ): Promise<boolean> {
-    const request = requests.store(keyBytes(key), { bytes, flags: 0 }, 0, { mode });
-    return this.#isStored(request, options);
+    const stored = await this.call(() => {
+      this.#checkValue(key, bytes);
+      return requests.store(keyBytes(key), { bytes, flags: 0 }, 0, { mode });
+    }, options);
+    return stored === "stored";
   }
+}
 
-  async #isStored(request: Request<requests.Stored>, options?: CallOptions): Promise<boolean> {
-    return await this.call(request, options) === "stored";
+function metaFlags(flags: readonly string[]): readonly string[] {
+  const words = membersOf("flags", flags);
+  for (const flag of words) {
+    checkText("flag", flag);
+    if (META_FLAG.test(flag)) continue;
+    throw new RangeError(
+      `flag ${shown(flag)}: expected 1 to 64 printable characters, the first not b, k, q or O`,
+    );
   }
+  if (words.length <= META_FLAGS_MAX) return words;
+  throw new RangeError(`flags, ${words.length}: expected at most ${META_FLAGS_MAX}`);
 }
 
 function missWhenDown(error: unknown): undefined {

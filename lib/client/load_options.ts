@@ -1,4 +1,13 @@
-import { checkNumber, expiryOf, keyBytes } from "./checks.ts";
+import { MS_MAX } from "./address.ts";
+import {
+  checkNumber,
+  checkOptions,
+  expiryOf,
+  keyBytes,
+  membersOf,
+  oneOrMore,
+  prefixedBytes,
+} from "./checks.ts";
 import type { CallOptions } from "./commands.ts";
 import type { LoadSettings } from "./flows/load.ts";
 
@@ -9,11 +18,9 @@ const WAIT_MS = 10_000;
 const HARD_MS = 30_000;
 const SEC_MAX = 0x7fff_ffff;
 const TAG_PREFIX = "tag:";
+const NAMESPACE_PREFIX = "namespace:";
 /** Behind a key: its item is held by the client that loads the key's value anew. */
 const CLAIM_SUFFIX = "~claim";
-
-/** Longest time that options in ms take: an hour. */
-export const MS_MAX = 3_600_000;
 
 /** Options of `getOrLoad`; use the same for all calls of a key. */
 export interface LoadOptions extends CallOptions {
@@ -47,37 +54,47 @@ export interface Settings extends LoadSettings {
   readonly hardMs: number;
 }
 
-/** Returns the key whose lease is the right to load a key's value anew. @throws RangeError The key is too long. */
+/** Returns the key whose lease is the right to load a key's value anew. @param key As `keyBytes` returns it. */
 export function claimKey(key: string): string {
-  return keyBytes(key + CLAIM_SUFFIX);
+  return key + CLAIM_SUFFIX;
 }
 
-/** Returns a key's bytes, checked for what the settings do with it. @throws RangeError */
+/** Returns a key's bytes, checked for what the settings do with it. @throws RangeError, TypeError */
 export function loadKey(key: string, { refreshSec, graceSec }: Settings): string {
-  if (refreshSec > 0 || graceSec > 0) claimKey(key);
-  return keyBytes(key);
+  const isClaimed = refreshSec > 0 || graceSec > 0;
+  return isClaimed ? prefixedBytes("key", "", key, CLAIM_SUFFIX.length) : keyBytes(key);
 }
 
-/** @throws RangeError An option is out of its range. */
+/** @throws RangeError, TypeError: an option is wrong. */
 export function settingsOf(options: LoadOptions): Settings {
+  checkOptions(options);
   const { ttlSec = TTL_SEC, absentSec = ABSENT_SEC, leaseSec = LEASE_SEC, hardMs = HARD_MS } =
     options;
   const { waitMs = WAIT_MS, graceSec = 0, softMs = 0, refreshSec = 0, tags = [] } = options;
   for (const [name, sec] of Object.entries({ absentSec, graceSec, refreshSec })) {
     checkNumber(name, sec, 0, SEC_MAX);
   }
-  for (const [name, ms] of Object.entries({ hardMs, waitMs, softMs })) {
-    checkNumber(name, ms, 0, MS_MAX);
-  }
+  for (const [name, ms] of Object.entries({ waitMs, softMs })) checkNumber(name, ms, 0, MS_MAX);
+  checkNumber("hardMs", hardMs, 1, MS_MAX);
   checkNumber("leaseSec", leaseSec, 1, MS_MAX / 1000);
   expiryOf(ttlSec);
+  if (graceSec > 0) {
+    expiryOf(ttlSec + graceSec, "ttlSec and graceSec together");
+    expiryOf(absentSec + graceSec, "absentSec and graceSec together");
+  }
   return {
     ...{ ttlSec, absentSec, leaseSec, hardMs, waitMs, graceSec, softMs, refreshSec },
-    tags: [...new Set(tags)].map(tagKey),
+    tags: tagKeys(membersOf("tags", tags)),
   };
 }
 
-/** Returns the key whose item's id is the version of a tag. */
-export function tagKey(tag: string): string {
-  return keyBytes(TAG_PREFIX + tag);
+/** Returns the tag of all keys of a namespace. @throws RangeError, TypeError: the name is no part of a key. */
+export function namespaceTag(name: string): string {
+  prefixedBytes("name", TAG_PREFIX + NAMESPACE_PREFIX, name);
+  return NAMESPACE_PREFIX + name;
+}
+
+/** Returns the keys whose items' ids are the versions of tags, each once. @throws RangeError, TypeError */
+export function tagKeys(tags: string | readonly string[]): string[] {
+  return [...new Set(oneOrMore("tags", tags))].map((tag) => prefixedBytes("tag", TAG_PREFIX, tag));
 }

@@ -1,6 +1,6 @@
 import { channel } from "node:diagnostics_channel";
 import { clearTimeout, setTimeout } from "node:timers";
-import { expiryOf } from "./checks.ts";
+import { expiryOf, shown } from "./checks.ts";
 import type { Codec, Encoded } from "./codecs.ts";
 import { encodeEntry, lookFor } from "./entries.ts";
 import {
@@ -70,6 +70,8 @@ export interface Hands<Value> {
   readonly counters: FlowCounters;
   /** Whether a server that is away is a miss. */
   readonly isMissWhenDown: boolean;
+  /** Aborts when the cache is closed: nothing waits any more. */
+  readonly closing: AbortSignal;
   encode(key: string, value: Value): Encoded;
   call<Result>(request: Request<Result>): Promise<Result>;
 }
@@ -141,7 +143,7 @@ export class Run<Value> {
         return this.#answer(step.key, step.outcome);
       case "sleep":
         this.#count("waits", []);
-        return sleep(step.ms);
+        return sleep(step.ms, this.#hands.closing);
       case "commit":
         return this.#application.commit!() as Promise<unknown>;
       case "invalidate":
@@ -332,7 +334,22 @@ export class Run<Value> {
   }
 }
 
-/** Waits. */
-export function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
+/** Waits, at most until the signal aborts. */
+export function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const end = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener("abort", end);
+  });
+}
+
+/** Returns what `loadMany` has returned. @throws TypeError It is no map. */
+export function rowsOf<Rows>(rows: Rows): Rows {
+  if (rows instanceof Map) return rows;
+  throw new TypeError(`loadMany returned ${shown(rows)}: expected a Map`);
 }

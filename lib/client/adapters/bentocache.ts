@@ -1,3 +1,4 @@
+import { checkText, membersOf } from "../checks.ts";
 import { type AdapterOptions, PrefixedValues } from "./prefixed_values.ts";
 
 /** Options of the driver. */
@@ -55,8 +56,8 @@ export class BentoDriver {
     return new BentoDriver({ servers: [], prefix: this.#key(name) }, this.#values);
   }
 
-  get(key: string): Promise<string | undefined> {
-    return this.#values.get(this.#key(key));
+  async get(key: string): Promise<string | undefined> {
+    return await this.#values.get(this.#key(key));
   }
 
   /** Reads a value and removes it. */
@@ -67,17 +68,17 @@ export class BentoDriver {
   }
 
   /** @param ttlMs Milliseconds, rounded up to seconds. */
-  set(key: string, value: string, ttlMs?: number): Promise<boolean> {
-    return this.#values.set(this.#key(key), value, ttlMs);
+  async set(key: string, value: string, ttlMs?: number): Promise<boolean> {
+    return await this.#values.set(this.#key(key), value, ttlMs);
   }
 
   /** @returns Whether there was a value. */
-  delete(key: string): Promise<boolean> {
-    return this.#values.delete(this.#key(key));
+  async delete(key: string): Promise<boolean> {
+    return await this.#values.delete(this.#key(key));
   }
 
   async deleteMany(keys: readonly string[]): Promise<boolean> {
-    await Promise.all(keys.map((key) => this.delete(key)));
+    await this.#values.deleteMany(membersOf("keys", keys).map((key) => this.#key(key)));
     return true;
   }
 
@@ -92,6 +93,7 @@ export class BentoDriver {
   }
 
   #key(key: string): string {
+    checkText("key", key);
     return this.#prefix === "" ? key : `${this.#prefix}:${key}`;
   }
 }

@@ -1,4 +1,5 @@
 import { EventEmitter } from "node:events";
+import { membersOf } from "../checks.ts";
 import { type AdapterOptions, PrefixedValues } from "./prefixed_values.ts";
 
 /**
@@ -33,8 +34,9 @@ export class KeyvStore extends EventEmitter {
 
   /** @returns The values in the order of the keys. @throws RequestError */
   async getMany(keys: readonly string[]): Promise<(string | undefined)[]> {
-    const found = await this.#values.getMany(keys);
-    return keys.map((key) => found.get(key));
+    const asked = membersOf("keys", keys);
+    const found = await this.#values.getMany(asked);
+    return asked.map((key) => found.get(key));
   }
 
   /** @param ttlMs Milliseconds, rounded up to seconds. @throws RangeError, RequestError */
@@ -48,9 +50,8 @@ export class KeyvStore extends EventEmitter {
   }
 
   /** @returns Whether there was any of the values. @throws RequestError */
-  async deleteMany(keys: readonly string[]): Promise<boolean> {
-    const deleted = await Promise.all(keys.map((key) => this.delete(key)));
-    return deleted.includes(true);
+  deleteMany(keys: readonly string[]): Promise<boolean> {
+    return this.#values.deleteMany(keys);
   }
 
   /** @throws RequestError */

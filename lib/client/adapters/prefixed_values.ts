@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
+import { checkText, membersOf, shown } from "../checks.ts";
 import { Client } from "../client.ts";
 import type { ClientOptions } from "../commands.ts";
 import { textCodec } from "../codecs.ts";
@@ -9,9 +10,12 @@ export type AdapterOptions = Omit<ClientOptions<string>, "codec">;
 /** Prefixes of a key that are looked at, with the empty one. */
 const PREFIXES_MAX = 8;
 const VERSION_BYTES = 9;
+/** An evicted version is made again, a refused one is refused again. */
+const VERSION_TRIES = 5;
 /** Longer keys, and those with other characters, are stored under their hash. */
 const PLAIN_KEY = /^[\x21-\x7e]{1,200}$/;
 const MS_PER_SEC = 1000;
+const TTL_MS_MAX = 0x7fff_ffff * MS_PER_SEC;
 
 /**
  * Texts under keys whose parts are divided by colons. All keys with a prefix can be cleared in one step, which the
@@ -28,13 +32,15 @@ export class PrefixedValues {
 
   /** Reads values. Missing keys are left out. @throws RequestError */
   async getMany(keys: readonly string[]): Promise<Map<string, string>> {
-    const prefixes = new Set(keys.flatMap(prefixesOf));
+    const asked = membersOf("keys", keys);
+    const itemKeys = new Set(asked.map(itemKey));
+    const prefixes = new Set(asked.flatMap(prefixesOf));
     const items = await this.#client.getMany([
-      ...new Set(keys.map(itemKey)),
+      ...itemKeys,
       ...[...prefixes].map(versionKey),
     ]);
     const values = new Map<string, string>();
-    for (const key of keys) {
+    for (const key of asked) {
       const item = items.get(itemKey(key));
       const versions = prefixesOf(key).map((prefix) => items.get(versionKey(prefix)));
       const head = `${versions.join(" ")}\n`;
@@ -53,18 +59,30 @@ export class PrefixedValues {
    *
    * @param ttlMs How long it is kept, rounded up to seconds; 0: for ever.
    * @returns False: it is refused, because of a lock, an update token, or `--strict`.
-   * @throws RangeError when it is too long; RequestError
+   * @throws RangeError, TypeError: an argument is wrong, or the value too long; RequestError
    */
   async set(key: string, value: string, ttlMs = 0): Promise<boolean> {
+    const item = itemKey(key);
+    checkText("value", value);
+    const ttlSec = secondsOf(ttlMs);
     const versions = await Promise.all(prefixesOf(key).map((prefix) => this.#versionOf(prefix)));
-    const ttlSec = Math.ceil(ttlMs / MS_PER_SEC);
-    return await this.#client.set(itemKey(key), `${versions.join(" ")}\n${value}`, { ttlSec });
+    if (versions.includes(undefined)) return false;
+    return await this.#client.set(item, `${versions.join(" ")}\n${value}`, { ttlSec });
   }
 
   /** Removes a value. @returns Whether there was one. @throws RequestError */
   async delete(key: string): Promise<boolean> {
     const wasThere = await this.get(key) !== undefined;
     return await this.#client.delete(itemKey(key)) && wasThere;
+  }
+
+  /** Removes values. @returns Whether there was any of them. @throws RequestError */
+  async deleteMany(keys: readonly string[]): Promise<boolean> {
+    const asked = membersOf("keys", keys);
+    // All are checked before the first one is removed.
+    for (const key of asked) itemKey(key);
+    const deleted = await Promise.all(asked.map((key) => this.delete(key)));
+    return deleted.includes(true);
   }
 
   /**
@@ -85,10 +103,10 @@ export class PrefixedValues {
     return this.#client.close();
   }
 
-  /** Reads the version of a prefix, or makes one. */
-  async #versionOf(prefix: string): Promise<string> {
+  /** Reads the version of a prefix, or makes one. @returns Undefined: the server refuses to store one. */
+  async #versionOf(prefix: string): Promise<string | undefined> {
     const key = versionKey(prefix);
-    for (;;) {
+    for (let tries = 0; tries < VERSION_TRIES; tries++) {
       const found = await this.#client.get(key);
       if (found !== undefined) return found;
       const version = randomBytes(VERSION_BYTES).toString("base64url");
@@ -96,6 +114,17 @@ export class PrefixedValues {
       if (await this.#client.add(key, version)) return version;
     }
   }
+}
+
+/** Returns the key of a value's item. @throws RangeError, TypeError: the key is no well-formed text. */
+function itemKey(key: string): string {
+  checkText("key", key);
+  if (PLAIN_KEY.test(key)) return `=${key}`;
+  // Two such keys would have one hash.
+  if (!key.isWellFormed()) {
+    throw new RangeError(`key ${shown(key)}: half a surrogate pair is not allowed`);
+  }
+  return `#${createHash("sha256").update(key).digest("hex")}`;
 }
 
 /** Returns the prefixes of a key, the empty one first. */
@@ -111,8 +140,13 @@ function prefixesOf(key: string): string[] {
   return prefixes;
 }
 
-function itemKey(key: string): string {
-  return PLAIN_KEY.test(key) ? `=${key}` : `#${createHash("sha256").update(key).digest("hex")}`;
+/** Rounds up. @throws RangeError, TypeError: it is no time to live. */
+function secondsOf(ttlMs: number): number {
+  if (typeof ttlMs === "number" && ttlMs >= 0 && ttlMs <= TTL_MS_MAX) {
+    return Math.ceil(ttlMs / MS_PER_SEC);
+  }
+  const Wrong = typeof ttlMs === "number" ? RangeError : TypeError;
+  throw new Wrong(`ttlMs ${shown(ttlMs)}: expected a number from 0 to ${TTL_MS_MAX}`);
 }
 
 function versionKey(prefix: string): string {

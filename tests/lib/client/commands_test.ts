@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import {
   bytesCodec,
   Client,
@@ -90,32 +90,47 @@ testServers("a placeholder of mg N is no value", async (address) => {
   assertEquals(await client.get("p"), 1);
 });
 
-testServers("bad input is refused before anything is sent", async (address) => {
-  await using client = new Client(address, { valueBytesMax: 100 });
-  for (const key of ["", "a b", "a\n", "\0", "x".repeat(251), "ä".repeat(126), "a\x7f"]) {
-    assertThrows(() => client.get(key), RangeError, "key");
-    assertThrows(() => client.set(key, 1), RangeError, "key");
-  }
-  assertEquals(await client.get("ä".repeat(125)), undefined);
-  for (const ttlSec of [-1, 0.5, NaN, Infinity]) {
-    assertThrows(() => client.set("k", 1, { ttlSec }), RangeError, "ttlSec");
-    assertThrows(() => client.touch("k", ttlSec), RangeError, "ttlSec");
-  }
-  assertThrows(() => client.set("k", "x".repeat(99)), RangeError, "value of k: 101 bytes");
-  assertThrows(() => client.set("k", undefined), TypeError);
-  assertThrows(() => client.meta("mg", "k", ["v", "q"]), RangeError, '"q"');
-  assertThrows(() => client.meta("mg", "k", ["v\r\nflush_all"]), RangeError);
-  assertThrows(() => client.increment("k", 0.5), RangeError, "delta");
-  assertEquals(await client.get("k"), undefined);
-});
+testServers(
+  "bad input is refused, and does not disturb what is sent beside it",
+  async (address) => {
+    await using client = new Client(address, { valueBytesMax: 100 });
+    const text = "text" as unknown as Uint8Array;
+    const good = client.set("k", 1);
+    const none = undefined as unknown as string;
+    await Promise.all([
+      assertRejects(() => client.append("k", text), TypeError, 'value "text"'),
+      assertRejects(() => client.prepend("k", text), TypeError),
+      assertRejects(() => client.append("k", new Uint8Array(101)), RangeError, "101 bytes"),
+      assertRejects(() => client.meta("ms", "k", [], new Uint8Array(101)), RangeError, "101 bytes"),
+      assertRejects(() => client.set("k", "x".repeat(99)), RangeError, "value of k: 101 bytes"),
+      assertRejects(() => client.cas("k", 2, none), TypeError, "cas undefined"),
+      assertRejects(() => client.cas("k", 2, "1\r\nflush_all"), RangeError, "cas"),
+      assertRejects(() => client.setMany([["l", 1], ["", 2]]), RangeError, "key"),
+      assertRejects(() => client.deleteMany(["k", ""]), RangeError, "key"),
+    ]);
+    assertEquals(await good, true);
+    assertEquals([await client.get("k"), await client.get("l")], [1, undefined]);
+    assertEquals(await client.get("ä".repeat(125)), undefined);
+  },
+);
 
-Deno.test("options out of their range, servers that are none", () => {
-  assertThrows(() => new Client([]), RangeError, "at least one server");
-  assertThrows(() => new Client("a:99999"), RangeError, "a:99999");
-  assertThrows(() => new Client("a b"), RangeError);
-  assertThrows(() => new Client("a", { connections: 0 }), RangeError, "connections 0");
-  assertThrows(() => new Client("a", { replyMs: -1 }), RangeError, "replyMs -1");
-});
+testServers(
+  "wrong flags of meta commands are errors, and their values are no requests",
+  async (address) => {
+    await using client = new Client(address);
+    const value = new TextEncoder().encode("flush_all\r\nset k 0 0 1");
+    await client.set("k", 1);
+    for (const flags of [["MX"], ["Tx"], ["F-1"], ["Cx"], new Array(15).fill("T1"), ["v", "v"]]) {
+      for (const command of ["mg", "ms", "md", "ma"] as const) {
+        if (command === "md" && flags.includes("T1")) continue;
+        const sent = client.meta(command, "m", flags, command === "ms" ? value : undefined);
+        const reply = await sent.catch((error) => error);
+        assert(!(reply instanceof ConnectionError), `${command} ${flags}: ${reply}`);
+        assertEquals(await client.get("k"), 1);
+      }
+    }
+  },
+);
 
 testServers("times beyond thirty days", async (address) => {
   await using client = new Client(address);

@@ -297,10 +297,28 @@ testServers("options and keys of flows are checked before anything is sent", asy
   await assertRejects(() => cache.getOrLoad("k", load, { ttlSec: -1 }), RangeError, "ttlSec -1");
   await assertRejects(() => cache.getOrLoad("k", load, { leaseSec: 0 }), RangeError, "leaseSec 0");
   await assertRejects(() => cache.getOrLoad("a b", load), RangeError, '"a b"');
-  await assertRejects(() => cache.getOrLoad("k", load, { tags: ["a b"] }), RangeError, "tag:a b");
-  await assertRejects(() => cache.getOrLoad(long, load, { graceSec: 1 }), RangeError, "251 bytes");
+  await assertRejects(() => cache.getOrLoad("k", load, { tags: ["a b"] }), RangeError, 'tag "a b"');
+  await assertRejects(
+    () => cache.getOrLoad(long, load, { graceSec: 1 }),
+    RangeError,
+    "244 are allowed",
+  );
   await assertRejects(() => cache.put("a b", load), RangeError, '"a b"');
   assertEquals(await cache.getOrLoad(long, load), "v");
+  const farTtl = { ttlSec: 2 ** 31 - 1, graceSec: 1 };
+  await assertRejects(() => cache.getOrLoad("k", load, farTtl), RangeError, "graceSec together");
+  const list = (() => ["v"]) as unknown as () => Map<string, string>;
+  await assertRejects(() => cache.getOrLoadMany(["m"], list), TypeError, "expected a Map");
+  assertEquals((await cache.meta("mg", "m", ["t"])).status, "EN", "the lease is given back");
+});
+
+testServers("keys that are long in UTF-8 are loaded anew, too", async (address) => {
+  await using cache = new Cache(address);
+  const key = "ä".repeat(122);
+  await cache.getOrLoad(key, () => "old", { ttlSec: 50 });
+  const options = { ttlSec: 500, refreshSec: 100 };
+  assertEquals(await cache.getOrLoad(key, () => "new", options), "old");
+  assertEquals(await cache.getOrLoad(key, () => "newest", options), "new");
 });
 
 Deno.test("a server that is away: flows fail, or load without a fill, by choice; writes never do", async () => {
