@@ -6,6 +6,8 @@ import { quotedNames, type TableNames } from "./table.ts";
 export const PUBLICATION = "leased";
 /** The first version whose publications can have single columns. */
 const COLUMN_LISTS_FROM = 150_000;
+/** The first number of what was not made with the cluster. */
+const USER_OIDS_FROM = 16_384;
 
 /**
  * Condition on pg_index and pg_class: the index whose columns the log has of an old row. A deferrable primary key is
@@ -45,6 +47,17 @@ export const PUBLICATION_STATE =
   "ORDER BY pg_publication_rel.oid) FROM pg_publication_rel JOIN pg_class ON pg_class.oid = prrelid " +
   "WHERE prpubid = pg_publication.oid))) " +
   `AS state FROM pg_publication WHERE pubname = '${PUBLICATION}'`;
+/**
+ * Differs when results of views may be others although no row has changed: a function, a view of the
+ * database or a policy has been changed, or a table has the name of a published one.
+ */
+export const VIEWS_STATE =
+  "SELECT md5(string_agg(concat(oid, ' ', version), ',' ORDER BY oid)) AS state FROM (" +
+  "SELECT oid, xmin::text AS version FROM pg_proc UNION ALL SELECT oid, xmin::text FROM pg_rewrite UNION ALL " +
+  "SELECT oid, xmin::text FROM pg_policy UNION ALL SELECT oid, concat(relname, relnamespace) FROM pg_class " +
+  "WHERE relpersistence <> 't' AND relname IN (SELECT relname FROM pg_publication_rel " +
+  `JOIN pg_publication ON pg_publication.oid = prpubid JOIN pg_class ON pg_class.oid = prrelid WHERE pubname = '${PUBLICATION}')` +
+  `) AS each WHERE oid >= ${USER_OIDS_FROM}`;
 /** How many of the tables $1 are published. */
 export const PUBLISHED_COUNT =
   `SELECT count(*)::int AS count FROM ${PUBLISHED} AND prrelid = ANY ($1::oid[])`;

@@ -86,6 +86,7 @@ export class SqliteBackend implements Backend {
   #isFollowed = false;
   /** Whose tables have triggers, too. */
   #views = Views.NONE;
+  #prepared: SqliteViews | null = null;
   readonly #path: string;
   readonly #fileId: string;
   readonly #timeoutMs: number;
@@ -208,6 +209,8 @@ export class SqliteBackend implements Backend {
         this.#names,
         () => this.#views,
       );
+      // Tables may be others since.
+      this.#prepared?.inspect();
       this.#isFollowed = true;
       return changes;
     });
@@ -230,7 +233,7 @@ export class SqliteBackend implements Backend {
     return Promise.resolve().then(() => {
       const prepared = SqliteViews.prepare(this.#path, views, this.#names, this.#nowUnixMs);
       this.#views = views;
-      return prepared;
+      return this.#prepared = prepared;
     });
   }
 

@@ -33,21 +33,26 @@ interface Prepared extends InspectedView {
 export class SqliteViews implements PreparedViews {
   readonly #database: DatabaseSync;
   readonly #epoch: StatementSync;
-  readonly #byView: ReadonlyMap<View, Prepared>;
+  readonly #views: Views;
+  readonly #names: TableNames;
   readonly #nowUnixMs: () => number;
+  #byView: ReadonlyMap<View, Prepared> = new Map();
 
   private constructor(
     database: DatabaseSync,
-    prepared: readonly Prepared[],
+    views: Views,
+    names: TableNames,
     nowUnixMs: () => number,
   ) {
     this.#database = database;
     this.#epoch = database.prepare("SELECT epoch FROM leased_proxy");
-    this.#byView = new Map(prepared.map((each) => [each.view, each]));
+    this.#views = views;
+    this.#names = names;
     this.#nowUnixMs = nowUnixMs;
+    this.inspect();
   }
 
-  /** @throws ViewsError names what SQLite refuses, and triggers that are missing. */
+  /** @throws As `inspect`. */
   static prepare(
     path: string,
     views: Views,
@@ -56,13 +61,22 @@ export class SqliteViews implements PreparedViews {
   ): SqliteViews {
     const database = new DatabaseSync(path, { readOnly: true });
     try {
-      const { inspected, mistakes } = inspectViews(database, views, names);
-      if (mistakes.length > 0) throw new ViewsError(views.path, mistakes);
-      return new SqliteViews(database, inspected, nowUnixMs);
+      return new SqliteViews(database, views, names, nowUnixMs);
     } catch (error) {
       database.close();
       throw error;
     }
+  }
+
+  /**
+   * Prepares the statements, and learns the types of their parameters.
+   *
+   * @throws ViewsError names what SQLite refuses, and triggers that are missing.
+   */
+  inspect(): void {
+    const { inspected, mistakes } = inspectViews(this.#database, this.#views, this.#names);
+    if (mistakes.length > 0) throw new ViewsError(this.#views.path, mistakes);
+    this.#byView = new Map(inspected.map((each) => [each.view, each]));
   }
 
   readMany(keys: readonly ViewKey[]): Promise<readonly Found[]> {
@@ -155,7 +169,7 @@ function inspectViews(
   const inspected = views.all.map((view) => inspect(database, view, names, mistakes));
   if (mistakes.length === 0 && missingTriggers(database, names, views).length > 0) {
     const text = "the triggers of its tables are missing or old: " +
-      "start `leased proxy init --follow --views <file> --run`, and this server again";
+      "start `leased proxy init --follow --views <file> --run`";
     mistakes.push({ line: views.all[0]!.line, text });
   }
   return { inspected: inspected.filter((each) => each !== null), mistakes };

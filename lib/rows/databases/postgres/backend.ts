@@ -29,7 +29,8 @@ import {
   isRowError,
   type ResultRow,
   type ServerProcess,
-  type Session,
+  Session,
+  type SessionSettings,
 } from "./session.ts";
 import { lackOf } from "./slot.ts";
 import { PostgresViews } from "./views.ts";
@@ -82,8 +83,12 @@ const NOTE_END = "UPDATE leased_proxy SET serves_ms = 0 WHERE epoch = $1";
 /** Waits for transactions of writes that have not answered: they have locked the row. */
 const NOTE_MARK = "UPDATE leased_proxy SET mark = $1 WHERE epoch = $2 RETURNING mark";
 
+const NO_MAPPING = new ViewMapping(Views.NONE);
 const READ_ONLY = "the database is read only: set default_transaction_read_only to off";
 const VANISHED = failed("the row appears and vanishes: another program writes to the table");
+
+/** How the server is reached: names mean the same in all sessions, whatever its settings become. */
+type Place = SessionSettings & { readonly searchPath: string };
 
 /** The SQL statements of a backend. */
 type Statements = ReturnType<typeof statementsFor>;
@@ -107,8 +112,7 @@ export class PostgresBackend implements Backend {
   readonly #nowUnixMs: () => number;
   readonly #types: ColumnTypes;
   readonly #statements: Statements;
-  /** Which keys of views the changes of other tables concern. */
-  #mapping = new ViewMapping(Views.NONE);
+  #views: PostgresViews | null = null;
   /** Whether the server refused writes when it was asked last. */
   #isReadOnly = false;
   /** The server's processes that have not answered a COMMIT, by token. */
@@ -116,16 +120,16 @@ export class PostgresBackend implements Backend {
 
   /** @param types The types of the table's columns. */
   constructor(
-    pool: Pool,
-    url: string,
+    place: Place,
     types: ColumnTypes,
     names: TableNames,
-    { timeoutMs, nowUnixMs = Date.now }: PostgresSettings,
+    { connectionsMax, nowUnixMs = Date.now }: PostgresSettings,
   ) {
-    this.#pool = pool;
-    this.#originPool = new Pool({ url, timeoutMs }, 1);
-    this.#logPool = new Pool({ url, timeoutMs }, 1);
-    this.#viewPool = new Pool({ url, timeoutMs }, VIEW_CONNECTIONS_MAX);
+    const { url, timeoutMs } = place;
+    this.#pool = new Pool(place, connectionsMax);
+    this.#originPool = new Pool(place, 1);
+    this.#logPool = new Pool(place, 1);
+    this.#viewPool = new Pool(place, VIEW_CONNECTIONS_MAX);
     this.#url = url;
     this.#names = names;
     this.#types = types;
@@ -415,26 +419,28 @@ export class PostgresBackend implements Backend {
   }
 
   async openChanges(evicts: boolean): Promise<ChangeStream> {
+    // Tables may be others since.
+    await this.#views?.inspect();
     return await PostgresChanges.open(
       this.#logPool,
       this.#url,
       this.#names,
       this.#timeoutMs,
       evicts,
-      () => this.#mapping,
+      () => this.#views?.mapping ?? NO_MAPPING,
     );
   }
 
   async prepareViews(views: Views): Promise<PreparedViews> {
-    const prepared = await PostgresViews.prepare(
+    const prepared = new PostgresViews(
       this.#viewPool,
       views,
       this.#names,
       this.#timeoutMs,
       this.#nowUnixMs,
     );
-    this.#mapping = new ViewMapping(views, (name) => prepared.oids.get(name)!);
-    return prepared;
+    await prepared.inspect();
+    return this.#views = prepared;
   }
 
   async endOfLog(): Promise<bigint> {
@@ -484,16 +490,13 @@ export async function openPostgres(
   settings: PostgresSettings,
 ): Promise<PostgresBackend> {
   const { timeoutMs } = settings;
-  const pool = new Pool({ url, timeoutMs }, settings.connectionsMax);
+  const session = await Session.open({ url, timeoutMs });
   try {
-    const types = await pool.use(
-      (session) => prepareTables(session, names),
-      STATEMENTS_IN_WRITE * timeoutMs,
-    );
-    return new PostgresBackend(pool, url, types, names, settings);
-  } catch (error) {
-    await pool.close();
-    throw error;
+    const types = await prepareTables(session, names);
+    const { searchPath } = session;
+    return new PostgresBackend({ url, timeoutMs, searchPath }, types, names, settings);
+  } finally {
+    await session.close();
   }
 }
 

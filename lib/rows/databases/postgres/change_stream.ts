@@ -82,7 +82,7 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
   ): Promise<PostgresChanges> {
     const slot = await pool.use(async (session) => {
       await checkPublished(session, mapping());
-      return await prepareSlot(session, names, evicts);
+      return await prepareSlot(session, names, mapping(), evicts);
     }, timeoutMs);
     return new PostgresChanges(pool, url, timeoutMs, slot, mapping);
   }

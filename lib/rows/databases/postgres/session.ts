@@ -14,6 +14,8 @@ export interface SessionSettings {
   readonly url: string;
   /** Milliseconds after which the server ends a statement, or an idle transaction. */
   readonly timeoutMs: number;
+  /** Where names without a schema are looked for; left out: where the server's settings say. */
+  readonly searchPath?: string;
 }
 
 /** A process of the server: its number, and when it began, because numbers are used again. */
@@ -52,9 +54,10 @@ export class Session {
   #dials = 0;
   #isConnected = false;
   #process: ServerProcess | undefined;
+  #searchPath = "";
   #lostReason = "the connection to the database was lost";
 
-  private constructor({ url, timeoutMs }: SessionSettings) {
+  private constructor({ url, timeoutMs, searchPath }: SessionSettings) {
     this.#sql = postgres(url, {
       max: 1,
       max_lifetime: null,
@@ -78,6 +81,7 @@ export class Session {
         jit: "off",
         statement_timeout: timeoutMs,
         idle_in_transaction_session_timeout: timeoutMs,
+        ...searchPath === undefined ? {} : { search_path: searchPath },
         // The server ends the session of a host that has vanished, and its locks, within a few seconds.
         tcp_keepalives_idle: 2,
         tcp_keepalives_interval: 1,
@@ -101,10 +105,12 @@ export class Session {
       const [server] = await session.query(
         "SELECT current_setting('server_version_num')::int AS version, pg_is_in_recovery() AS standby, " +
           "current_setting('synchronous_commit') AS synchronous, current_setting('server_version') AS name, " +
+          "current_setting('search_path') AS search_path, " +
           "pid, backend_start::text AS started_at FROM pg_stat_get_activity(pg_backend_pid())",
       );
       const refusal = refusalOf(server!);
       if (refusal !== null) throw new Error(refusal);
+      session.#searchPath = server!["search_path"] as string;
       session.#process = {
         pid: Number(server!["pid"]),
         startedAt: server!["started_at"] as string,
@@ -140,6 +146,11 @@ export class Session {
   async describe(text: string): Promise<{ parameterTypes: number[]; columns: string[] }> {
     const { types, columns } = await this.#guard(() => this.#sql.unsafe(text).describe());
     return { parameterTypes: types, columns: columns.map(({ name }) => name) };
+  }
+
+  /** Where names without a schema are looked for. */
+  get searchPath(): string {
+    return this.#searchPath;
   }
 
   /** Identifies the server's process behind this connection, also after its end. */

@@ -7,6 +7,7 @@ import {
   PUBLICATION,
   PUBLICATION_STATE,
   PUBLISHED_COUNT,
+  VIEWS_STATE,
 } from "../publication.ts";
 import type { RowTable } from "./pgoutput.ts";
 import type { Session } from "./session.ts";
@@ -37,7 +38,7 @@ export const VISIBLE_PAUSE_MS = 2;
 /** The slot that keeps the log for the origin. */
 export interface Slot {
   readonly name: string;
-  /** The state of the publication and of its tables. */
+  /** The state of the publication, of its tables, and of what views read. */
   readonly published: string;
   /** The server, its timeline, the slot and that state. */
   readonly place: string;
@@ -62,8 +63,11 @@ export async function checkPublished(
     await session.query(FORGET);
     throw new Error(missing);
   }
-  if (slot !== null && slot.published !== await publicationState(session)) {
-    throw new Error(`the publication ${PUBLICATION} or a table in it has changed`);
+  if (slot !== null && slot.published !== await publicationState(session, mapping)) {
+    await session.query(FORGET);
+    throw new Error(
+      `the publication ${PUBLICATION}, a table in it, or what views read has changed`,
+    );
   }
 }
 
@@ -86,6 +90,7 @@ export async function lackOf(session: Session): Promise<string | null> {
 export async function prepareSlot(
   session: Session,
   names: TableNames,
+  mapping: ViewMapping,
   evicts: boolean,
 ): Promise<Slot> {
   const lack = await lackOf(session);
@@ -94,7 +99,7 @@ export async function prepareSlot(
   const { system, timeline, slot } = server!;
   const rows = await checkTable(session, names);
   const name = slot as string;
-  const published = await publicationState(session);
+  const published = await publicationState(session, mapping);
   const place = `${system} ${timeline} ${name} ${published}`;
   const [note] = await session.query(NOTE);
   const [state] = await session.query(SLOT_STATE, [name]);
@@ -171,7 +176,7 @@ function gapOf(
   }
   if (note === undefined) return "the log was not followed before, or had not all changes";
   if (note !== place) {
-    return `the server, its timeline, the publication or a table in it has changed: ${note} is now ${place}`;
+    return `the server, its timeline, the publication, a table in it, or what views read has changed: ${note} is now ${place}`;
   }
   return null;
 }
@@ -195,9 +200,13 @@ async function checkTable(session: Session, names: TableNames): Promise<RowTable
   );
 }
 
-async function publicationState(session: Session): Promise<string> {
+/** Returns a text that differs when changes may be missing, or results of views may be others. */
+async function publicationState(session: Session, { tables }: ViewMapping): Promise<string> {
   const [row] = await session.query(PUBLICATION_STATE);
-  return (row?.["state"] as string | undefined) ?? "none";
+  const published = (row?.["state"] as string | undefined) ?? "none";
+  if (tables.length === 0) return published;
+  const [views] = await session.query(VIEWS_STATE);
+  return `${published} ${views!["state"] ?? "none"}`;
 }
 
 /** Returns why the log has not all changes of the tables of views; null: it has. */

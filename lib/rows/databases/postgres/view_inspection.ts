@@ -119,8 +119,7 @@ export async function inspectView(
   };
 }
 
-const INIT_ADVICE =
-  "let the owner start `leased proxy init --follow --views <file> --run`, and this server again";
+const INIT_ADVICE = "let the owner start `leased proxy init --follow --views <file> --run`";
 
 /** @returns The types of the parameters; null: the query cannot be prepared. */
 async function typesOf(

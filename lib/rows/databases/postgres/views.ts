@@ -1,6 +1,7 @@
 import { reasonOf } from "../../../reason.ts";
 import { isCanonical, textOf } from "../../views/parameter_type.ts";
-import { type View, type ViewMistake, type Views, ViewsError } from "../../views/view.ts";
+import { type View, type ViewMistake, Views, ViewsError } from "../../views/view.ts";
+import { ViewMapping } from "../../views/view_mapping.ts";
 import type { Found, InspectedView, InspectedViews, PreparedViews, ViewKey } from "../backend.ts";
 import type { TableNames } from "../table.ts";
 import { Pool } from "./pool.ts";
@@ -14,39 +15,48 @@ const VERSION = 1;
 
 /** Views of PostgreSQL: their queries, in sessions of their own, so that a slow one keeps no row waiting. */
 export class PostgresViews implements PreparedViews {
-  /** The tables whose changes concern keys, by the names in the file of views. */
-  readonly oids: ReadonlyMap<string, string>;
+  /** Which keys the changes of tables concern, by the tables' numbers. */
+  mapping = new ViewMapping(Views.NONE);
   readonly #pool: Pool;
+  readonly #views: Views;
+  readonly #names: TableNames;
   readonly #timeoutMs: number;
   readonly #nowUnixMs: () => number;
-  readonly #byView: ReadonlyMap<View, InspectedView>;
+  #byView: ReadonlyMap<View, InspectedView> = new Map();
 
-  private constructor(
-    pool: Pool,
-    timeoutMs: number,
-    nowUnixMs: () => number,
-    inspected: readonly InspectedView[],
-    oids: ReadonlyMap<string, string>,
-  ) {
-    this.#pool = pool;
-    this.#timeoutMs = timeoutMs;
-    this.#nowUnixMs = nowUnixMs;
-    this.oids = oids;
-    this.#byView = new Map(inspected.map((each) => [each.view, each]));
-  }
-
-  /** @throws ViewsError names what the server refuses, and what its log would not have. */
-  static async prepare(
+  /** `inspect` makes it ready. */
+  constructor(
     pool: Pool,
     views: Views,
     names: TableNames,
     timeoutMs: number,
     nowUnixMs: () => number,
-  ): Promise<PostgresViews> {
+  ) {
+    this.#pool = pool;
+    this.#views = views;
+    this.#names = names;
+    this.#timeoutMs = timeoutMs;
+    this.#nowUnixMs = nowUnixMs;
+  }
+
+  /**
+   * Learns the types of parameters, and which tables changes name.
+   *
+   * @throws ViewsError names what the server refuses, and what its log would not have.
+   */
+  async inspect(): Promise<void> {
+    const views = this.#views;
     const oids = new Map<string, string>();
-    const { inspected, mistakes } = await inspectViews(pool, views, names, timeoutMs, oids);
+    const { inspected, mistakes } = await inspectViews(
+      this.#pool,
+      views,
+      this.#names,
+      this.#timeoutMs,
+      oids,
+    );
     if (mistakes.length > 0) throw new ViewsError(views.path, mistakes);
-    return new PostgresViews(pool, timeoutMs, nowUnixMs, inspected, oids);
+    this.mapping = new ViewMapping(views, (name) => oids.get(name)!);
+    this.#byView = new Map(inspected.map((each) => [each.view, each]));
   }
 
   async readMany(keys: readonly ViewKey[]): Promise<readonly Found[]> {
