@@ -320,7 +320,7 @@ export class Commands<Value = any> {
    * Adds a whole number to a decimal value; a negative one is subtracted, down to 0.
    *
    * @param options `initial`: the value of a key that is missing, whose time to live is `ttlSec`.
-   * @returns The new value, exact up to 2^53; undefined: the key is missing.
+   * @returns The new value, exact up to 2^53; undefined: the key is missing, locked, or has an update token.
    * @example
    * ```ts
    * await cache.increment("visits", 1, { initial: 1, ttlSec: 3600 }); // 1

@@ -9,6 +9,7 @@ import {
   ConnectionError,
   type Place,
   ProtocolError,
+  RequestError,
   ServerError,
   TimeoutError,
   UnsupportedError,
@@ -91,7 +92,7 @@ export class Connection {
     return this.#end !== undefined;
   }
 
-  /** Sends a request. @throws RequestError, or what its `read` throws. */
+  /** Sends a request. @throws RequestError */
   send<Result>(request: Request<Result>): Promise<Result> {
     if (this.#end !== undefined) {
       return Promise.reject(new ConnectionError(this.#place(request), this.#end.message));
@@ -250,8 +251,15 @@ export class Connection {
     try {
       resolve(request.read(reply));
     } catch (error) {
-      reject(error instanceof UnreadableReply ? this.#unreadable(request, reply) : error);
+      const isCodecs = !(error instanceof UnreadableReply);
+      reject(isCodecs ? this.#undecodable(request, error) : this.#unreadable(request, reply));
     }
+  }
+
+  #undecodable(request: Request<unknown>, cause: unknown): Error {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    const message = `the codec cannot decode the value: ${reason}`;
+    return new RequestError(this.#place(request), message, { cause });
   }
 
   #unreadable(request: Request<unknown>, reply: Reply): Error {

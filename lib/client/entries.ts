@@ -12,6 +12,13 @@ const TRAILER_FLAG = 0x4_0000;
 export const FLOW_FLAGS = ABSENT_FLAG | TRAILER_FLAG;
 const NEW_LINE = 10;
 const EMPTY = new Uint8Array(0);
+const TRAILER = /^\d{1,10}(?: \S+=\d+)*$/;
+/** Another program has used the flag: no tags have these versions, so the item is loaded anew. */
+const FOREIGN: Entry<never> = {
+  value: undefined as never,
+  graceSec: 0,
+  versions: { "no tag": "0" },
+};
 
 /** Encodes a value with what decides whether it may be served. */
 export function encodeEntry<Value>(
@@ -33,7 +40,9 @@ function decodeEntry<Value>(codec: Codec<Value>, { bytes, flags }: Item): Entry<
   const versions: Record<string, string> = Object.create(null);
   if ((flags & TRAILER_FLAG) !== 0) {
     end = bytes.lastIndexOf(NEW_LINE);
-    const [grace, ...tags] = Buffer.from(bytes.subarray(end + 1)).toString().split(" ");
+    const trailer = Buffer.from(bytes.subarray(end + 1)).toString();
+    if (end < 0 || !TRAILER.test(trailer)) return FOREIGN;
+    const [grace, ...tags] = trailer.split(" ");
     graceSec = Number(grace);
     for (const tag of tags) {
       const at = tag.lastIndexOf("=");

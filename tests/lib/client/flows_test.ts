@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import {
   Cache,
@@ -6,6 +6,7 @@ import {
   LoadTimeoutError,
   LockedError,
   OutcomeUnknownError,
+  RequestError,
   RolledBackError,
   TokenOutError,
   UnfinishedError,
@@ -400,6 +401,45 @@ Deno.test("put with tokens: uncacheable until the commit's outcome is known", as
   await unknown.resolve();
   assertEquals([await cache.set("k", "x"), await cache.set("l", "x")], [true, true]);
   assertEquals(cache.counters.brokenTokens, 0);
+});
+
+Deno.test("put with tokens: a promise or an exception of isRolledBack proves nothing", async () => {
+  await using server = await startLeased();
+  await using cache = new Cache(`127.0.0.1:${server.port}`);
+  const lose = (): never => {
+    throw new Error("lost");
+  };
+  const wrong = [() => Promise.resolve(true), lose, () => 1] as unknown as (() => boolean)[];
+  for (const isRolledBack of wrong) {
+    const options = { form: "tokens", isRolledBack } as const;
+    const error = await cache.put("k", lose, options).catch((error) => error);
+    assert(error instanceof OutcomeUnknownError, `${error}`);
+    assertEquals(await cache.set("k", 1), false);
+    await error.resolve();
+    assertEquals(await cache.set("k", 1), true);
+  }
+  const options = { form: "tokens", isRolledBack: () => true } as const;
+  await assertRejects(() => cache.put("k", lose, options), Error, "lost");
+  assertEquals(await cache.set("k", 1), true);
+});
+
+testServers("values of others: an error that names the key, or a load", async (address) => {
+  await using cache = new Cache(address);
+  const bytes = new TextEncoder();
+  await cache.meta("ms", "text", [], bytes.encode("no JSON"));
+  const named = /mg text: the codec cannot decode the value: .*JSON/;
+  for (const read of [() => cache.get("text"), () => cache.getOrLoad("text", () => 1)]) {
+    const error = await assertRejects(read, RequestError);
+    assertMatch(error.message, named);
+    assert(error.cause instanceof SyntaxError);
+  }
+  // Flags that only the client's flows use.
+  for (const value of ["", "5", '"v"\nx', '"v"\n1.5', '"v"\n1 tag', '"v"\n']) {
+    await cache.meta("ms", "flags", ["F262144"], bytes.encode(value));
+    assertEquals(await cache.get("flags"), undefined);
+    assertEquals(await cache.getOrLoad("flags", () => "loaded"), "loaded");
+    assertEquals(await cache.get("flags"), "loaded");
+  }
 });
 
 Deno.test("put with tokens commits nothing when it cannot take all", async () => {
