@@ -281,7 +281,7 @@ async function careless(
 
 Deno.test("every method with every wrong argument: rejects, names it, sends nothing", async () => {
   const lines = await careless((address) => {
-    const cache = new Cache(address, { replyMs: 500 });
+    const cache = new Cache(address, { replyMs: 20_000 });
     return [cache, cache, () => cache.get("k")];
   }, { ...COMMANDS, ...CLIENT, ...CACHE });
   assertEquals(lines, ["mg k v f O1"]);
@@ -289,14 +289,14 @@ Deno.test("every method with every wrong argument: rejects, names it, sends noth
 
 Deno.test("methods of a namespace, of a section and of adapters with wrong arguments", async () => {
   const inNamespace = await careless((address) => {
-    const cache = new Cache(address, { replyMs: 500 });
+    const cache = new Cache(address, { replyMs: 20_000 });
     return [cache.namespace("n"), cache, () => cache.get("k")];
   }, NAMESPACE);
   assertEquals(inNamespace, ["mg k v f O1"]);
   const last = ["mg =k v f O1", "mg @#", "mg @#"];
   for (const [Store, table] of [[KeyvStore, KEYV], [BentoDriver, BENTO]] as const) {
     const lines = await careless((address) => {
-      const options = { replyMs: 500 };
+      const options = { replyMs: 20_000 };
       const store = Store === KeyvStore
         ? new KeyvStore(address, options)
         : new BentoDriver({ servers: address, ...options });
@@ -395,7 +395,7 @@ Deno.test("a signal that has aborted: nothing is sent, nothing is loaded", async
     lines.push(line);
     return [`EN ${/O\d+$/.exec(line)![0]}\r\n`];
   });
-  await using cache = new Cache(`127.0.0.1:${peer.port}`, { replyMs: 500 });
+  await using cache = new Cache(`127.0.0.1:${peer.port}`, { replyMs: 20_000 });
   const reason = new Error("enough");
   const signal = AbortSignal.abort(reason);
   const isReason = async (promise: Promise<unknown>): Promise<void> =>

@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import { createServer } from "node:net";
 import {
   bytesCodec,
   Cache,
@@ -113,6 +114,42 @@ Deno.test("a bad reply fails all requests of its connection, and none of others"
   assert(bad!.reason instanceof ProtocolError && behind!.reason instanceof ProtocolError);
 });
 
+Deno.test("bytes that no request asked for are no reply to the next one", async () => {
+  await using peer = new ScriptedPeer((line) => [...answer(line), "EN O2\r\n"]);
+  await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 20_000 });
+  assertEquals(await client.get("k"), undefined);
+  await assertRejects(() => client.get("m"), ConnectionError, "the server is down");
+  assertEquals(client.counters.lostConnections, 1);
+});
+
+Deno.test("requests behind a long value are sent when a slow server has read it", async () => {
+  const bytes = new Uint8Array(2 ** 25);
+  let isReading!: () => void;
+  const reading = new Promise<void>((resolve) => isReading = resolve);
+  const server = createServer({ pauseOnConnect: true }, async (socket) => {
+    await reading;
+    let text = "";
+    socket.on("data", (piece: Uint8Array) => {
+      text = (text + new TextDecoder("latin1").decode(piece)).slice(-20);
+      if (text.endsWith("mg k v f O2\r\n")) socket.write("HD O1\r\nEN O2\r\n");
+    });
+    socket.resume();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as { port: number };
+  const limits = { connectMs: 20_000, replyMs: 20_000, valueBytesMax: bytes.length };
+  const client = new Client(`127.0.0.1:${port}`, { ...limits, codec: bytesCodec });
+  const stored = client.set("k", bytes);
+  // In a later turn of the event loop, when the socket takes no more.
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  const found = client.get("k");
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  isReading();
+  assertEquals([await stored, await found], [true, undefined]);
+  await client.close();
+  await new Promise((resolve) => server.close(resolve));
+});
+
 // --- pauses ----------------------------------------------------------------------------------------
 
 const FIRST_MS = 50;
@@ -216,29 +253,16 @@ Deno.test("after a failure one connection is made until it serves; errors alone 
 
 // --- times and ends --------------------------------------------------------------------------------
 
-Deno.test("a reply's time begins when the connection is ready, not when it is dialled", async () => {
-  await using server = await slowLogin(150);
-  await using client = new Client(server.address, { replyMs: 100, connectMs: 20_000, login });
-  assertEquals(await client.get("k"), undefined);
-});
-
-/** A server that takes its time to check a login. */
-async function slowLogin(ms: number): Promise<AsyncDisposable & { readonly address: string }> {
-  const { createServer } = await import("node:net");
-  const server = createServer((socket) => {
-    socket.on("error", () => {});
-    socket.on("data", (piece: Uint8Array) => {
-      const line = new TextDecoder().decode(piece).trimEnd();
-      if (line.startsWith("set login")) setTimeout(() => socket.write("STORED\r\n"), ms);
-      else for (const reply of answer(line)) socket.write(reply);
+Deno.test("a reply's time begins when the connection is ready, not when it is dialled", () =>
+  withClock(async (advance) => {
+    await using peer = new ScriptedPeer((line) => {
+      if (line.startsWith("anna")) advance(10_000);
+      return answer(line);
     });
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return {
-    address: `127.0.0.1:${(server.address() as { port: number }).port}`,
-    [Symbol.asyncDispose]: () => new Promise((resolve) => server.close(() => resolve())),
-  };
-}
+    const limits = { connectMs: 20_000, replyMs: 5_000 };
+    await using client = new Client(`127.0.0.1:${peer.port}`, { ...limits, login });
+    assertEquals(await client.get("k"), undefined);
+  }));
 
 Deno.test("commands under a lock have their own time, however long the lock was waited for", async () => {
   await using peer = new ScriptedPeer((line) => line.startsWith("mg ") ? [] : answer(line));

@@ -40,11 +40,36 @@ cas: 6 2
 abort: AbortError
 `;
 
+/** What servers that misbehave, and wrong arguments, give. */
+const HOSTILE_RESULTS = `garbage: ProtocolError ProtocolError
+no opaque: ProtocolError ProtocolError
+no CR: ProtocolError ProtocolError
+half a reply: ConnectionError ProtocolError
+a value of 2 GiB: ProtocolError ProtocolError
+bytes nobody asked for: ProtocolError ProtocolError
+an end: ConnectionError ConnectionError
+a reset: ConnectionError ConnectionError
+nothing: TimeoutError TimeoutError
+get: TypeError: key 5: expected a text
+set: TypeError: JSON cannot hold undefined
+append: TypeError: value "text": expected a Uint8Array
+cas: TypeError: cas undefined: expected a text
+touch: RangeError: ttlSec NaN: expected a whole number from 0 to 2147483647
+setMany: RangeError: key "": it is empty
+deleteMany: RangeError: key "a b": blanks and control characters are not allowed
+getMany: TypeError: keys "text": expected an iterable, as an array
+lock: RangeError: waitMs -1: expected a whole number from 0 to 3600000
+releaseToken: RangeError: token "1\\r\\nflush_all": expected a decimal number from 1 to 18446744073709551615
+getOrLoad: TypeError: load 5: expected a function
+put: RangeError: key "\\ud800": half a surrogate pair is not allowed
+`;
+
 /** Programs that run as those of users do. */
 const PROGRAMS = [
   "examples/client.mjs",
   "tests/lib/client/tls_client.mjs",
   "tests/lib/client/flows_client.mjs",
+  "tests/lib/client/hostile_client.mjs",
 ];
 
 const tasks: Record<string, { command: string }> =
@@ -135,6 +160,7 @@ Deno.test({
         assertStringIncludes(output, "loads: 2");
         const flows = await run(folder, program, [...args, "flows_client.mjs", `${server.port}`]);
         assertEquals(flows, FLOWS_RESULTS);
+        assertEquals(await run(folder, program, [...args, "hostile_client.mjs"]), HOSTILE_RESULTS);
         {
           using client = await server.connect();
           await client.ask("flush_all\r\n", "OK\r\n");

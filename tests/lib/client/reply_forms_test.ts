@@ -121,7 +121,7 @@ for (const [command, [call, replies]] of Object.entries(FORMS)) {
         const whole = reply.replaceAll("@", /O\d+$/.exec(line)?.[0] ?? "");
         return [reply.endsWith("\n") ? whole : `${whole}\r\n`];
       });
-      await using cache = new Cache(`127.0.0.1:${peer.port}`, { replyMs: 2_000 });
+      await using cache = new Cache(`127.0.0.1:${peer.port}`, { replyMs: 20_000 });
       const sent = [call(cache)];
       // A lock has its own connection, and a flow sends later.
       if (command !== "lock" && command !== "getOrLoad") {
