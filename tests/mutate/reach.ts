@@ -53,7 +53,7 @@ export class Reach {
 
   /**
    * Returns the tests that reach a line of a file: the cheapest and nearest of those that were measured, then the
-   * nearest of the others.
+   * nearest of the others. Of these, tests that start a server are left out if any other reaches the line.
    */
   async *testsFor(file: string, line: number): AsyncGenerator<TestFile> {
     const candidates = this.#candidates(file);
@@ -64,16 +64,23 @@ export class Reach {
       const test = this.#measured.get(path);
       return test === undefined ? [] : [{ test, cost: test.cpuSec * distance }];
     }).sort((a, b) => a.cost - b.cost);
-    for (const { test } of known) if (reaches(test, file, line)) yield test;
+    let found = 0;
+    for (const { test } of known) {
+      if (!reaches(test, file, line)) continue;
+      found++;
+      yield test;
+    }
     const unknown = candidates.filter(({ path }) => this.#measured.get(path) === undefined)
       .sort((a, b) => Number(b.isOwn) - Number(a.isOwn) || a.distance - b.distance);
     let measureMs = 0;
-    for (const { path } of unknown) {
-      if (measureMs > MEASURE_MS_MAX) return;
+    for (const { path, isOwn } of unknown) {
+      if (measureMs > MEASURE_MS_MAX || (!isOwn && found > 0)) return;
       const startMs = performance.now();
       const test = await this.#measure(path);
       measureMs += performance.now() - startMs;
-      if (test !== null && reaches(test, file, line)) yield test;
+      if (test === null || !reaches(test, file, line)) continue;
+      found++;
+      yield test;
     }
   }
 

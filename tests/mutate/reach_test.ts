@@ -44,7 +44,7 @@ Deno.test("Reach: only tests that run the line are found, the cheapest first", a
   assertEquals(await found(sources, measured), [cheap, costly]);
 });
 
-Deno.test("Reach: measures the test of the file's name first, then those that import it, then servers", async () => {
+Deno.test("Reach: measures the test of the file's name first, then those that import it, servers if need be", async () => {
   const [near, far, mirrored] = [
     "tests/x_test.ts",
     "tests/y_test.ts",
@@ -55,5 +55,8 @@ Deno.test("Reach: measures the test of the file's name first, then those that im
   sources.push({ path: near!, text: "", imports: [FILE, far!] });
   const measured = new MeasuredTests(undefined, sources);
   const tests = [server, far!, near!, mirrored!].map((path) => testFile(path, 1, 7));
-  assertEquals(await found(sources, measured, ...tests), [mirrored, far, near, server]);
+  assertEquals(await found(sources, measured, ...tests), [mirrored, far, near]);
+  const others = tests.map((test) => test.path === server ? test : testFile(test.path, 1, 6));
+  const unmeasured = new MeasuredTests(undefined, sources);
+  assertEquals(await found(sources, unmeasured, ...others), [server]);
 });
