@@ -24,7 +24,7 @@ import { MeasuredTests, type TestFile } from "./test_files.ts";
 const PLANTED_LIMIT_MS = 300_000;
 const PLANTED_CPU_SEC = 100;
 /** No more tests of a mutant begin after this: one that outlasts them survives. */
-const TESTS_MS_MAX = 120_000;
+const TESTS_MS_MAX = 60_000;
 
 /** Returns the mutants in a random order, which changes of other files leave as it is. */
 function shuffled(mutants: readonly Mutant[], seed: number): Mutant[] {
