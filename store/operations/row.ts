@@ -144,11 +144,6 @@ export class RowOperations {
     return data;
   }
 
-  /** Whether the connection of a request has ended: a request that writes nothing need not be executed for it. */
-  isAbandoned({ slot }: RowRequest): boolean {
-    return this.requests.isOrphan(slot);
-  }
-
   /**
    * Removes the key from this cache: its value, the note that it is absent, and the lease of its reads. The lock of the
    * connection that writes stays, and so does a client's lease, until the row exists: see `answer`.

@@ -102,9 +102,11 @@ export class Session {
     const late = `the database did not take a connection within ${timeoutMs} ms`;
     const timer = setTimeout(() => session.abandon(late), timeoutMs);
     try {
+      // `set_config`: a change of the server's files changes it no more.
       const [server] = await session.query(
         "SELECT current_setting('server_version_num')::int AS version, pg_is_in_recovery() AS standby, " +
-          "current_setting('synchronous_commit') AS synchronous, current_setting('server_version') AS name, " +
+          "set_config('synchronous_commit', current_setting('synchronous_commit'), false) AS synchronous, " +
+          "current_setting('server_version') AS name, " +
           "current_setting('search_path') AS search_path, " +
           "pid, backend_start::text AS started_at FROM pg_stat_get_activity(pg_backend_pid())",
       );
