@@ -260,12 +260,7 @@ export class Cache<Value = any> extends Client<Value> {
         const flow = putWithLeases(all, limitMs);
         return await this.#finish(flow, commit, (items) => this.#invalidate(items, limitMs));
       }
-      const flow = putWithTokens(
-        all,
-        randomUUID(),
-        limitMs,
-        (error) => proves(isRolledBack, error),
-      );
+      const flow = putWithTokens(all, randomUUID(), limitMs, isRolledBack);
       return await this.#finish(flow, commit, (items) => this.#release(items, limitMs));
     });
   }
@@ -488,15 +483,6 @@ export class Cache<Value = any> extends Client<Value> {
         await this.call(() => requests.store(keyBytes(key), placeholder, 0, { mode: "add" }));
       }
     }
-  }
-}
-
-/** Whether the application says so: a promise or an exception is no proof. */
-function proves(isRolledBack: (error: unknown) => boolean, error: unknown): boolean {
-  try {
-    return isRolledBack(error) === true;
-  } catch {
-    return false;
   }
 }
 

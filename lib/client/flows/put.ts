@@ -89,10 +89,19 @@ export function* putWithTokens(
   try {
     result = yield* step({ kind: "commit" });
   } catch (error) {
-    if (!isRolledBack(error)) throw new CommitError(error, undefined, tokens);
+    if (!proves(isRolledBack, error)) throw new CommitError(error, undefined, tokens);
     throw new CommitError(error, yield* releaseFlow(tokens, limitMs));
   }
   return { result, unfinished: yield* releaseFlow(tokens, limitMs) };
+}
+
+/** Whether the application says so: a promise or an exception is no proof. */
+function proves(isRolledBack: (error: unknown) => boolean, error: unknown): boolean {
+  try {
+    return isRolledBack(error) === true;
+  } catch {
+    return false;
+  }
 }
 
 /** Asks with the same tag until a token is given: after a lost reply it is the same token. */

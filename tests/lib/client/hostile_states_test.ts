@@ -114,13 +114,14 @@ Deno.test("a bad reply fails all requests of its connection, and none of others"
   assert(bad!.reason instanceof ProtocolError && behind!.reason instanceof ProtocolError);
 });
 
-Deno.test("bytes that no request asked for are no reply to the next one", async () => {
-  await using peer = new ScriptedPeer((line) => [...answer(line), "EN O2\r\n"]);
-  await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 20_000 });
-  assertEquals(await client.get("k"), undefined);
-  await assertRejects(() => client.get("m"), ConnectionError, "the server is down");
-  assertEquals(client.counters.lostConnections, 1);
-});
+Deno.test("bytes that no request asked for are no reply to the next one", () =>
+  withClock(async () => {
+    await using peer = new ScriptedPeer((line) => [`${answer(line)[0]}EN O2\r\n`]);
+    await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 20_000 });
+    assertEquals(await client.get("k"), undefined);
+    await assertRejects(() => client.get("m"), ConnectionError, "the server is down");
+    assertEquals(client.counters.lostConnections, 1);
+  }));
 
 Deno.test("requests behind a long value are sent when a slow server has read it", async () => {
   const bytes = new Uint8Array(2 ** 25);
@@ -186,6 +187,22 @@ Deno.test("a server that accepts and closes at once: the pauses double, up to 5 
       await assertRejects(() => client.lock("k"), ConnectionError, "next attempt in");
       assertEquals(peer.connections, failures);
       advance(pauseMs);
+    }
+  }));
+
+Deno.test("clients that lost the same server come back at different times", () =>
+  withClock(async () => {
+    await using peer = new ScriptedPeer(() => ["close"]);
+    const { random } = Math;
+    try {
+      for (const drawn of [0, 0.5]) {
+        Math.random = () => drawn;
+        await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 20_000 });
+        assertEquals(await pauseOf(client), 0);
+        assertEquals(await pauseOf(client), Math.ceil(FIRST_MS * (0.5 + drawn / 2)));
+      }
+    } finally {
+      Math.random = random;
     }
   }));
 
