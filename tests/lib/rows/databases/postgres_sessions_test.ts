@@ -8,6 +8,7 @@ import { DEFAULT_TABLE } from "../../../../lib/rows/databases/table.ts";
 import { latin1Bytes } from "../../../../store/base/bytes.ts";
 import { sharedPostgres, testDatabases } from "../../../support/servers/databases.ts";
 import { Relay } from "../../../support/servers/relay.ts";
+import { until } from "../../../support/servers/server_process.ts";
 
 const KEYS = [latin1Bytes("k")];
 
@@ -76,4 +77,25 @@ testDatabases("a takeover that another user locks out says so", async ({ url }) 
     await session.close();
     assertEquals((await backend.takeOver()).epoch, 1);
   });
+}, ["PostgreSQL"]);
+
+testDatabases("a session keeps its commits when the server's settings change", async ({ url }) => {
+  const server = await sharedPostgres();
+  const setting = "SHOW synchronous_commit";
+  const isOff = async (): Promise<boolean> => (await server.execute(setting, url)) === "off";
+  const change = async (text: string): Promise<void> => {
+    await server.execute(`ALTER SYSTEM ${text}`, url);
+    await server.execute("SELECT pg_reload_conf()", url);
+  };
+  const session = await Session.open({ url, timeoutMs: 60_000 });
+  await change("SET synchronous_commit = off");
+  try {
+    await until(isOff);
+    const [row] = await session.query(setting);
+    assertEquals(row!["synchronous_commit"], "on");
+  } finally {
+    await change("RESET synchronous_commit");
+    await until(async () => !await isOff());
+    await session.close();
+  }
 }, ["PostgreSQL"]);

@@ -310,29 +310,6 @@ testPostgres(
 );
 
 testPostgres(
-  "a session keeps its commits when the server's settings change",
-  async (url, server) => {
-    const setting = "SHOW synchronous_commit";
-    const isOff = async (): Promise<boolean> => (await server.execute(setting, url)) === "off";
-    const change = async (text: string): Promise<void> => {
-      await server.execute(`ALTER SYSTEM ${text}`, url);
-      await server.execute("SELECT pg_reload_conf()", url);
-    };
-    await withSession(url, async (session) => {
-      await change("SET synchronous_commit = off");
-      try {
-        await until(isOff);
-        const [row] = await session.query(setting);
-        assertEquals(row!["synchronous_commit"], "on");
-      } finally {
-        await change("RESET synchronous_commit");
-        await until(async () => !await isOff());
-      }
-    });
-  },
-);
-
-testPostgres(
   "a transaction that was left open ends a write after the time-out",
   async (url) => {
     await withBackend(url, async (backend, epoch) => {
