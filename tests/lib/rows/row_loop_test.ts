@@ -20,7 +20,8 @@ import { type RequestSlot, RequestState, RowBit } from "../../../store/rows/row_
 import { type TestDatabase, testDatabases } from "../../support/servers/databases.ts";
 import { keyIn, storeOptions } from "../../support/store.ts";
 
-const TIMEOUT_MS = 5000;
+/** An outcome that the database does not say is asked for once. */
+const PATIENCE_MS = 0;
 
 function region(text: string): ByteRegion {
   return new ByteRegion(new TextEncoder().encode(text).buffer);
@@ -36,6 +37,7 @@ class Setting implements AsyncDisposable {
     ),
   );
   readonly flows: Flows<CacheClient>;
+  readonly runner: StepRunner;
   readonly #backend: Backend;
   readonly #loop: RowLoop;
   readonly #ended: Promise<void>;
@@ -47,8 +49,8 @@ class Setting implements AsyncDisposable {
     const list = new CacheList<CacheClient>(() => {
       throw new Error("there are no caches");
     });
-    this.flows = new Flows(list, new TokenStates(epoch, 1000, 100), TIMEOUT_MS);
-    const runner = new StepRunner(
+    this.flows = new Flows(list, new TokenStates(epoch, 1000, 100), PATIENCE_MS);
+    const runner = this.runner = new StepRunner(
       this.cache,
       backend,
       (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
@@ -214,6 +216,32 @@ testDatabases(
     assertEquals(seen[1]![0]!.sinceMs, seen[0]![0]!.sinceMs);
     assertEquals(rows.flows.counts.writesCommitted, 2);
     assertEquals(rows.flows.counts.writesFailed, 0);
+  },
+);
+
+testDatabases(
+  "a write without an outcome says so, and its token ends with the outcome",
+  async (database) => {
+    let isLost = true;
+    await using rows = await Setting.open({
+      ...database,
+      open: async () => {
+        const backend = await database.open();
+        const ask = backend.outcome.bind(backend);
+        const lost = { kind: "unknown", reason: "the reply was lost" } as const;
+        backend.writeGroup = (writes) => Promise.resolve(writes.map(() => lost));
+        backend.outcome = (id) => isLost ? Promise.resolve(lost) : ask(id);
+        return backend;
+      },
+    });
+    const { outcome, text } = await rows.done(rows.ask(RowKind.STORE, "k", "1"));
+    assertEquals(outcome, Outcome.ROW_ERROR);
+    assertEquals(text, "outcome unknown: the reply was lost");
+    assertEquals(rows.flows.states.isCacheable("k"), false);
+    assertEquals(await rows.runner.run(rows.flows.resolveUnknown()), 1);
+    isLost = false;
+    assertEquals(await rows.runner.run(rows.flows.resolveUnknown()), 0);
+    assertEquals(rows.flows.states.isCacheable("k"), true);
   },
 );
 
