@@ -64,12 +64,17 @@ export class ChangedKeys {
     return this.#keys.size + this.#prefixes.size;
   }
 
+  /** Whether all keys with the prefix are meant already; "": everything is. */
+  covers(prefix: string): boolean {
+    return this.isFlood || this.#prefixes.has(prefix);
+  }
+
   /**
    * @param key Or what stands for all keys with a prefix: `everyKeyOf`.
    * @param prefix What stands for the key when there are too many: the prefix of its view; "": everything.
    */
   add(key: string, prefix: string): void {
-    if (this.isFlood || this.#prefixes.has(prefix) || this.#keys.has(key)) return;
+    if (this.covers(prefix) || this.#keys.has(key)) return;
     const range = prefixIn(key);
     if (range === prefix) return this.addPrefix(prefix);
     this.#keys.set(key, prefix);
@@ -80,7 +85,7 @@ export class ChangedKeys {
 
   /** All keys of a view are concerned. */
   addPrefix(prefix: string): void {
-    if (this.isFlood || this.#prefixes.has(prefix)) return;
+    if (this.covers(prefix)) return;
     if (prefix === "") return this.flood();
     this.#prefixes.add(prefix);
     for (const [key, each] of this.#keys) if (each === prefix) this.#remove(key);

@@ -151,6 +151,10 @@ export class PgoutputReader {
     if (relation === undefined) throw new RangeError("a change of a table that was not described");
     const templates = this.#mapping().templatesOf(String(oid));
     if (relation.key !== null || templates.length > 0) this.#changed.count++;
+    // Rows of a large transaction need no look.
+    const isCovered = (relation.key === null || this.#changed.covers("")) &&
+      templates.every(({ prefix }) => this.#changed.covers(prefix));
+    if (isCovered) return;
     let hasOld = !isUpdate;
     while (this.#at < this.#bytes.length) {
       const letter = this.#bytes[this.#at++]!;

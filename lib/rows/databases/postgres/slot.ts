@@ -219,7 +219,7 @@ async function findUnpublished(
   const [row] = await session.query(PUBLISHED_COUNT, [oids]);
   if (row!["count"] !== tables.length) {
     return `a table of views was dropped and made again, or the publication ${PUBLICATION} has not all its changes any more: ` +
-      "start `leased proxy init --follow --views <file> --run`, and send this server SIGHUP";
+      "start `leased proxy init --follow --views <file> --run`";
   }
   const [child] = await session.query(CHILDREN, [oids]);
   return child === undefined
