@@ -53,6 +53,11 @@ export class KeyTemplate {
     return this.texts[0]!;
   }
 
+  /** One of its keys. */
+  get sample(): string {
+    return this.texts.join("0");
+  }
+
   /**
    * Returns the values of the parameters in a key, in their order; null: it is no such key. A parameter ends where the
    * text behind it appears first; the last one takes the rest.

@@ -70,7 +70,15 @@ class ViewsReader {
     }
     const members = this.#members(root, "view");
     if (members.size === 0) this.addMistake(root.offset, "there is no view");
-    return [...members].flatMap(([name, node]) => this.#view(name, node) ?? []);
+    const views = [...members].flatMap(([name, node]) => this.#view(name, node) ?? []);
+    for (const [index, { name, keys, line }] of views.entries()) {
+      const first = views.slice(0, index).find((before) => before.keys.match(keys.sample) !== null);
+      if (first === undefined) continue;
+      const text =
+        `view ${name}: its keys fit ${first.name}, which stands before it: put this one first`;
+      this.mistakes.push({ line, text });
+    }
+    return views;
   }
 
   #view(name: string, node: Node): View | null {

@@ -136,4 +136,12 @@ Deno.test("mistakes in a file of views name their line", () => {
   assertEquals(mistakes(`${good.slice(0, -1)},\n${good.slice(2)}`), [
     "views.json:3: view: product:{id} appears twice",
   ]);
+  const longer = good.replace("product:{id}", "product:{id}:price").replace(
+    '": "product:{id}"',
+    '": "product:*"',
+  );
+  assertEquals(mistakes(`${good.slice(0, -1)},\n${longer.slice(2)}`), [
+    "views.json:3: view product:{id}:price: its keys fit product:{id}, which stands before it: put this one first",
+  ]);
+  parseViews(`${longer.slice(0, -1)},\n${good.slice(2)}`, "views.json", [""]);
 });
