@@ -3,9 +3,12 @@ import { Connection } from "./connection.ts";
 import { ConnectionError } from "./errors.ts";
 import type { Request } from "./wire.ts";
 
-/** Pause before the next attempt to reach a server: the first one, doubled with each failure, and the longest. */
+/**
+ * Pause before the next attempt to reach a server: the first one, doubled with each failure, and the longest: short
+ * beside the 5 s for which flows repeat a step.
+ */
 const RETRY_FIRST_MS = 50;
-const RETRY_MAX_MS = 5_000;
+const RETRY_MAX_MS = 1_000;
 
 /**
  * One server: its connections, made when they are needed. While it is down requests fail at once, and one attempt is
