@@ -11,6 +11,7 @@ import {
   TokenOutError,
   UnfinishedError,
 } from "../../../lib/client/mod.ts";
+import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
 import { Relay } from "../../support/servers/relay.ts";
 import { until } from "../../support/servers/server_process.ts";
 import { startLeased, testServers } from "./servers.ts";
@@ -153,7 +154,8 @@ testServers("a value that is too large is returned, counted, and not kept", asyn
       const many = await cache.getOrLoadMany(["k", "l"], () => new Map([["k", large], ["l", "v"]]));
       assertEquals([many.get("k"), many.get("l")], [large, "v"]);
       assertEquals(cache.counters.tooLarge, 3);
-      // The lease was given back.
+      // The lease was given back: others need not wait for its end.
+      assertEquals((await cache.meta("mg", "k", ["t"])).status, "EN");
       assertEquals(await other.getOrLoad("k", () => "small"), "small");
       await cache.deleteMany(["k", "l"]);
     }
@@ -440,6 +442,30 @@ testServers("values of others: an error that names the key, or a load", async (a
     assertEquals(await cache.getOrLoad("flags", () => "loaded"), "loaded");
     assertEquals(await cache.get("flags"), "loaded");
   }
+});
+
+Deno.test("writers take tokens in the same order, however they name the keys", async () => {
+  const taken: string[] = [];
+  await using peer = new ScriptedPeer((line) => {
+    const [, verb, key] = line.split(" ");
+    if (verb === "get") taken.push(key!);
+    return [verb === "get" ? "TOKEN 5\r\n" : "OK\r\n"];
+  });
+  await using cache = new Cache(`127.0.0.1:${peer.port}`, { replyMs: 20_000 });
+  const options = { form: "tokens", tags: ["t", "s"] } as const;
+  await cache.put(["z", "a", "z", "b"], () => {}, options);
+  assertEquals(taken, ["a", "b", "tag:s", "tag:t", "z"]);
+});
+
+Deno.test("the end of another client's lease ends the wait: load, and no fill", async () => {
+  const lines: string[] = [];
+  await using peer = new ScriptedPeer((line) => {
+    lines.push(line);
+    return [`VA 0 f0 c5 t0 Z ${/O\d+$/.exec(line)![0]}\r\n\r\n`];
+  });
+  await using cache = new Cache(`127.0.0.1:${peer.port}`, { replyMs: 20_000 });
+  assertEquals(await cache.getOrLoad("k", () => "v", { waitMs: 3_600_000 }), "v");
+  assertEquals(lines, ["mg k v f c t N10 O1"]);
 });
 
 Deno.test("put with tokens commits nothing when it cannot take all", async () => {

@@ -151,6 +151,22 @@ Deno.test("requests behind a long value are sent when a slow server has read it"
   await new Promise((resolve) => server.close(resolve));
 });
 
+Deno.test("garbage is no miss for commands; a flow loads, and keeps nothing", async () => {
+  await using peer = new ScriptedPeer(() => ["HTTP/1.1 400\r\n"]);
+  const limits = { connectMs: 20_000, replyMs: 20_000 };
+  const address = `127.0.0.1:${peer.port}`;
+  for (
+    const call of [get, (cache: Cache) => cache.getMany(["k"]), (cache: Cache) => cache.gets("k")]
+  ) {
+    await using cache = new Cache(address, { ...limits, whenDown: "miss" });
+    await assertRejects(() => call(cache), ProtocolError);
+  }
+  await using cache = new Cache(address, { ...limits, whenDown: "miss" });
+  assertEquals(await cache.getOrLoad("k", () => "v"), "v");
+  await using failing = new Cache(address, limits);
+  await assertRejects(() => failing.getOrLoad("k", () => "v"), ProtocolError);
+});
+
 // --- pauses ----------------------------------------------------------------------------------------
 
 const FIRST_MS = 50;
@@ -304,6 +320,29 @@ Deno.test("a lost lock is no miss, and its release is no error", async () => {
     await assertRejects(() => section.get("k"), ConnectionError);
   });
   assertEquals(await cache.get("lost"), undefined);
+});
+
+Deno.test("a lock that is not given, or is given back, leaves no connection", async () => {
+  const replies = ["LOCKED\r\n", "NOT_FOUND\r\n", "SERVER_ERROR busy\r\n", "OK 5\r\n", ""];
+  await using peer = new ScriptedPeer((line) =>
+    line.startsWith("unlock ") ? ["OK\r\n"] : [replies.shift()!]
+  );
+  await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 20_000 });
+  const gone = (): Promise<void> => until(() => peer.open === 0);
+  for (const name of ["LockedError", "TokenOutError", "ServerError"]) {
+    assertEquals((await client.lock("k").catch((error) => error)).name, name);
+    await gone();
+  }
+  const section = await client.lock("k");
+  await section[Symbol.asyncDispose]();
+  assert(!section.signal.aborted);
+  await gone();
+  const aborter = new AbortController();
+  const aborted = assertRejects(() => client.lock("k", aborter), DOMException);
+  await until(() => replies.length === 0);
+  aborter.abort();
+  await aborted;
+  await gone();
 });
 
 Deno.test("close ends the waits of flows", async () => {

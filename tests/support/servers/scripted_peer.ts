@@ -14,6 +14,8 @@ export class ScriptedPeer implements AsyncDisposable {
   #isClosed = false;
   /** Connections that were made. */
   connections = 0;
+  /** Connections that the client has not closed. */
+  open = 0;
 
   constructor(reply: (line: string) => ScriptedReply) {
     this.#reply = reply;
@@ -37,6 +39,7 @@ export class ScriptedPeer implements AsyncDisposable {
     try {
       for await (const socket of this.#listener) {
         this.connections++;
+        this.open++;
         this.#sockets.add(socket);
         this.#served.push(this.#serve(socket));
       }
@@ -59,6 +62,7 @@ export class ScriptedPeer implements AsyncDisposable {
     } catch {
       // The client is gone, or the test is over.
     } finally {
+      this.open--;
       close(socket);
     }
   }
