@@ -18,8 +18,9 @@ export type Client =
  * - `evict`: the row leaves the last origin's cache
  * - `cacheFails`: a listed cache does not answer; what it was asked took place, or did not
  * - `loseCommit`: the connection is lost during a group's transaction, which takes place, now or later, or does not
+ * - `lock`: another process has the database locked until the first write of a group is late; the others are postponed
  */
-export type OriginEvent = "takeOver" | "evict" | "cacheFails" | "loseCommit";
+export type OriginEvent = "takeOver" | "evict" | "cacheFails" | "loseCommit" | "lock";
 
 export interface OriginScenario {
   readonly name: string;

@@ -13,7 +13,7 @@ import type { Answer } from "../steps.ts";
 import { ScenarioWorld } from "../scenario_world.ts";
 import { nameOf, type TraceWriter } from "../trace.ts";
 import type { Client, Deed, OriginScenario } from "./origin_scenario.ts";
-import type { Actor, Core, Running } from "./origin_parts.ts";
+import type { Actor, Core, QueuedWrite, Running } from "./origin_parts.ts";
 import { OriginStore, type Result } from "./origin_store.ts";
 import { Table } from "./table.ts";
 
@@ -27,6 +27,7 @@ const ACTIONS = 8;
 const RESUME = 4;
 const LOSE = 5;
 const FAILS = 6;
+const LOCK = 7;
 /** Steps whose result reaches the flow in a step of its own. */
 const LATE: readonly StepKind[] = ["readRows", "writeRows", "askOutcome", "invalidateListed"];
 
@@ -122,8 +123,9 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
     } else {
       actions.push(0);
     }
-    if (step.kind === "writeRows" && flow !== undefined && this.may("loseCommit")) {
-      actions.push(LOSE);
+    if (step.kind === "writeRows" && flow !== undefined) {
+      if (this.may("loseCommit")) actions.push(LOSE);
+      if (this.may("lock")) actions.push(LOCK);
     }
     return actions;
   }
@@ -323,10 +325,14 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
     for (const { edit, author } of group) this.#authors.set(edit as object, author);
     this.#begin(core, () => `w${authors}`, core.flows.write(group), (result) => {
       const replies = result as WriteReply[];
-      for (const [index, { answer }] of group.entries()) {
+      const postponed: QueuedWrite[] = [];
+      for (const [index, write] of group.entries()) {
         const shift = this.scenario.answersNext ? 1 : 0;
-        answer(replies[(index + shift) % replies.length]!);
+        const reply = replies[(index + shift) % replies.length]!;
+        if (reply.kind === "postponed") postponed.push(write);
+        else write.answer(reply);
       }
+      core.writes.unshift(...postponed);
       core.isWriting = false;
       this.#writeTogether(core);
     });
@@ -366,6 +372,15 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
       const { writes } = running.step as FlowStep<number> & { kind: "writeRows" };
       const unknown: WriteResult = { kind: "unknown", reason: "lost" };
       running.end = { result: writes.map(() => unknown) };
+      return;
+    }
+    if (action === LOCK) {
+      this.spend("lock", "the database is locked until the first write is late");
+      const { writes } = running.step as FlowStep<number> & { kind: "writeRows" };
+      const late: WriteResult = { kind: "failed", reason: "locked" };
+      running.end = {
+        result: writes.map((_, at): WriteResult => at === 0 ? late : { kind: "postponed" }),
+      };
       return;
     }
     if (action === FAILS) {

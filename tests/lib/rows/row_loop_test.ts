@@ -135,6 +135,7 @@ class Setting implements AsyncDisposable {
     await this.#ended;
     await this.#backend.close();
     checkStore(this.cache.memory);
+    assertEquals([...this.flows.states.list()], [], "every token has ended");
   }
 }
 
