@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { RowsSide } from "../support/sessions/rows_side.ts";
 
 Deno.test("writes of rows are sampled once each, when they are answered; commands are not", () => {
-  using side = new RowsSide([], "column");
+  using side = new RowsSide(["--row-expiry", "column"]);
   const peer = side.connect();
   const { hotKeys } = side.thread.memory;
   const sampled = (request: string): [string, number, number][] => {

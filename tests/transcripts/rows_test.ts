@@ -133,7 +133,7 @@ async function difference(
   transcriptCase: TranscriptCase,
   expiry: Expiry,
 ): Promise<TranscriptError | null> {
-  const side = new RowsSide(options, expiry);
+  const side = new RowsSide(["--row-expiry", expiry, ...options]);
   try {
     await play(side, transcriptCase);
     return null;

@@ -16,27 +16,42 @@ export class RowsSide extends ConversationSide {
   override readonly unsteadyStats = EVERY_NAME;
   readonly rows = new Map<string, Row>();
   readonly #database: Cache;
-  #version = 1000;
+  /** The last one. */
+  protected version = 1000;
 
-  /** @param expiry For `--row-expiry`. */
-  constructor(options: readonly string[] = [], expiry: "ignore" | "column" = "ignore") {
-    super(["--db", "sqlite:none", "--row-expiry", expiry, ...options]);
+  /** @param rightFrom What renews the right to serve rows. */
+  constructor(options: readonly string[] = [], rightFrom?: string) {
+    super(["--db", "sqlite:none", ...options], rightFrom);
     const { shared } = this.thread.memory;
     this.#database = openCache(new Memory(shared, databaseRow(shared.options)));
   }
 
+  /** The server's rows, as the database's thread has them. */
+  get serverRows(): NonNullable<Cache["rows"]> {
+    return this.#database.rows!;
+  }
+
   protected override work(): void {
     // Called before the constructor has ended, too.
-    const rows = this.#database?.rows;
-    if (!rows) return;
+    if (this.#database?.rows) this.answer(this.take());
+  }
+
+  /** Takes what is queued. */
+  take(): RowRequest[] {
     this.#database.enter();
-    const taken = rows.take(1000);
+    const taken = this.serverRows.take(1000);
     this.#database.leave();
+    return taken;
+  }
+
+  answer(taken: readonly RowRequest[]): void {
+    const reads = taken.filter(({ kind }) => kind === RowKind.READ);
+    for (const [key, group] of Map.groupBy(reads, ({ key }) => key)) {
+      this.serverRows.answerRead(group, this.#rowOf(key), true);
+    }
     for (const request of taken) {
-      if (request.kind === RowKind.READ) {
-        rows.answerRead([request], this.#rowOf(request.key), true);
-      } else if (request.kind === RowKind.COMMAND) rows.fail([request], "no commands");
-      else this.#write(request);
+      if (request.kind === RowKind.COMMAND) this.serverRows.fail([request], "no commands");
+      else if (request.kind !== RowKind.READ) this.#write(request);
     }
   }
 
@@ -50,7 +65,7 @@ export class RowsSide extends ConversationSide {
 
   #write(request: RowRequest): void {
     const { key, owner } = request;
-    const rows = this.#database.rows!;
+    const rows = this.serverRows;
     this.#database.enter();
     const isFree = rows.invalidate(key, owner);
     this.#database.leave();
@@ -60,7 +75,7 @@ export class RowsSide extends ConversationSide {
     const work = new RowEdit(request, rows.valueOf(request), fits);
     const change = changeOf(work.edit, old);
     if (change === null) return rows.answer(request, work.outcome, { version: old?.version ?? 0 });
-    const version = ++this.#version;
+    const version = ++this.version;
     if (change === "delete") this.rows.delete(key);
     else this.rows.set(key, { ...change, version });
     const { outcome, number, row } = work;
