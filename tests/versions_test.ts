@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { drawSeed, withSeed } from "./support/seed.ts";
 import { randomFrom } from "./support/random.ts";
 import { ConversationSide } from "./support/sessions/conversation_side.ts";
-import { movePage } from "./support/store.ts";
+import { held, movePage } from "./support/store.ts";
 import { VersionAudit } from "./support/version_audit.ts";
 
 // Reads without the mutex are right only if no writer forgets a version (store/memory/versions.ts). Here one thread
@@ -89,9 +89,7 @@ function audit(seed: number): void {
         break;
       case 1:
         name = "page move";
-        cache.enter();
-        movePage(cache, -1, 0);
-        cache.leave();
+        held(cache, () => movePage(cache, -1, 0));
         break;
       case 2:
         name = below(4) === 0 ? "flush_all\r\n" : "get x\r\n";

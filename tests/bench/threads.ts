@@ -11,7 +11,8 @@ import { Comparison, type Contestant, type Figures, ranged, typical } from "./ba
 import { readOptions, someOf } from "./base/options.ts";
 import { type BenchRow, preloadShort, rowOf, THREAD_ROWS } from "./base/rows.ts";
 import { DEBIAN_MEMCACHED, IO, serverEngineFlags, Servers } from "./base/servers.ts";
-import type { FedStore, FeedHandlers } from "./threads_worker.ts";
+import type { Shared } from "../support/threads.ts";
+import type { FeedHandlers } from "./threads_worker.ts";
 import { Workers } from "./base/workers.ts";
 
 const STORE_OPTIONS = ["-m", "64"];
@@ -61,7 +62,7 @@ async function inProcess(
 ): Promise<void> {
   for (const flag of serverEngineFlags()) v8.setFlagsFromString(flag);
   const several = counts.filter((count) => count > 1);
-  const shared = several.map((count): [number, FedStore] => [count, fed(count)]);
+  const shared = several.map((count): [number, Shared] => [count, fed(count)]);
   const module = new URL("./threads_worker.ts", import.meta.url);
   using workers = new Workers<FeedHandlers>(module, Math.max(...counts));
   await workers.ask("open", (index) => [
@@ -107,7 +108,7 @@ function ratios(own: readonly Rate[], others: readonly Rate[]): string {
 }
 
 /** A store with all keys, for so many threads. */
-function fed(threads: number): FedStore {
+function fed(threads: number): Shared {
   const side = new ConversationSide([...STORE_OPTIONS, "-t", String(threads)]);
   const peer = side.connect();
   for (const { bytes, reply } of preloadShort()) {

@@ -1,20 +1,14 @@
 /// <reference lib="deno.worker" />
 // One of the threads that feed conversations over one store, or over a store of its own.
 import type { Conversation } from "../../protocol/conversation.ts";
-import type { Settings } from "../../protocol/settings.ts";
-import { type SharedState, ThreadContext } from "../../protocol/thread_context.ts";
+import type { ThreadContext } from "../../protocol/thread_context.ts";
 import { ThreadProtocols } from "../../protocol/thread_protocols.ts";
 import type { ConnectionId } from "../../store/connections.ts";
 import { INPUT_BYTES } from "../../store/limits.ts";
+import { joinThread, type Shared } from "../support/threads.ts";
 import type { Batch } from "./base/generator.ts";
 import { rowOf, seededRandom, verify } from "./base/rows.ts";
 import { serve } from "./base/workers.ts";
-
-/** A store, and the settings of its server. */
-export interface FedStore {
-  readonly shared: SharedState;
-  readonly settings: Settings;
-}
 
 /** Batches that fill one input buffer, as if one read had brought each of them. */
 interface InputLoad {
@@ -37,15 +31,10 @@ const feeders = new Map<number, Feeder>();
 
 export type FeedHandlers = typeof handlers;
 const handlers = serve({
-  open(index: number, stores: readonly FedStore[]): void {
+  open(index: number, stores: readonly Shared[]): void {
     threadIndex = index;
-    threads = stores.map(({ shared, settings }) => {
-      const thread = new ThreadContext(shared, settings, {
-        shutdown: () => {},
-        processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
-        tokensDropped: () => {},
-        authenticate: () => {},
-      }, settings.threads > 1 ? index : 0);
+    threads = stores.map((store) => {
+      const thread = joinThread(store, store.settings.threads > 1 ? index : 0);
       thread.cache.mutex.nowMs = () => performance.now();
       return thread;
     });

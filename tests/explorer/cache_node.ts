@@ -10,7 +10,7 @@ import { CONTROL, type Memory } from "../../store/memory/memory.ts";
 import { assert } from "@std/assert";
 import { SavedStore } from "../support/saved_store.ts";
 import { type ConversationPeer, ConversationSide } from "../support/sessions/conversation_side.ts";
-import { keyIn } from "../support/store.ts";
+import { held, keyIn } from "../support/store.ts";
 import { KEY, KeyReader, type KeyRecord } from "./key_record.ts";
 import { LEASE_SEC } from "./steps.ts";
 import { TokenDisk } from "./token_disk.ts";
@@ -104,9 +104,7 @@ export class CacheNode {
     this.#generation++;
     this.#disk?.restart(this.cache, keepsAll);
     const { cache } = this;
-    cache.enter();
-    cache.tokens.quarantineFor(this.#options.quarantineSec ?? 0);
-    cache.leave();
+    held(cache, () => cache.tokens.quarantineFor(this.#options.quarantineSec ?? 0));
   }
 
   /** Ends the process as a clean stop does, and starts the next with its snapshot. */
@@ -120,9 +118,7 @@ export class CacheNode {
     if (!this.#options.repeatsIds) this.cache.journal.raiseId(this.#saved.header.lastId);
     this.#disk?.restart(this.cache, true);
     const { cache } = this;
-    cache.enter();
-    cache.tokens.quarantineFor(this.#options.quarantineSec ?? 0);
-    cache.leave();
+    held(cache, () => cache.tokens.quarantineFor(this.#options.quarantineSec ?? 0));
   }
 
   /** Loads the last snapshot, if there is one. For a fault: a server loads it once. */
@@ -247,9 +243,7 @@ export class CacheNode {
 
   evictItem(): void {
     const { item } = this.record();
-    this.cache.enter();
-    new Eviction(this.cache.links).evictForMove(item);
-    this.cache.leave();
+    held(this.cache, () => new Eviction(this.cache.links).evictForMove(item));
   }
 
   /** A command that drops the key's lease by asking for so many others. */

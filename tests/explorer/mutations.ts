@@ -6,6 +6,7 @@ import type { CacheNode } from "./cache_node.ts";
 import { KEY } from "./key_record.ts";
 import type { Mutation } from "./scenario.ts";
 import { queuedRecords } from "../support/queued_records.ts";
+import { held } from "../support/store.ts";
 
 // Faults that a server could have, made from outside: commands are answered or sent otherwise than the actor asked.
 
@@ -173,9 +174,7 @@ export function snapshotIsLoadedAgain(node: CacheNode): void {
 export function lockOutlivesItsConnection(node: CacheNode, owner: number): void {
   const operation = new Operation(new ByteRegion(bytesOf(KEY).buffer));
   Object.assign(operation, { keyOffset: 0, keyLength: KEY.length, owner });
-  node.cache.enter();
-  node.cache.lock(operation);
-  node.cache.leave();
+  held(node.cache, () => node.cache.lock(operation));
 }
 
 function withoutTokens(node: CacheNode, act: () => string): string {
@@ -188,15 +187,11 @@ function withoutTokens(node: CacheNode, act: () => string): string {
 }
 
 function dropTokens({ cache }: CacheNode): void {
-  cache.enter();
-  cache.tokens.dropNewest(Infinity);
-  cache.leave();
+  held(cache, () => cache.tokens.dropNewest(Infinity));
 }
 
 function unlockAll({ cache }: CacheNode, owner: number): void {
-  cache.enter();
-  cache.unlockAll(owner);
-  cache.leave();
+  held(cache, () => cache.unlockAll(owner));
 }
 
 function asSet(cas: string): string {

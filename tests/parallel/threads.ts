@@ -4,6 +4,7 @@ import { Ledger, ROW } from "./ledger.ts";
 import { OPTIONS, type Scenario } from "./scenario.ts";
 import { ThreadParts } from "./thread_parts.ts";
 import type { ParallelOrder, ParallelReport } from "./worker.ts";
+import { held } from "../support/store.ts";
 
 const WORKER = new URL("./worker.ts", import.meta.url);
 /** Events between two looks at the event loop, and how long there is rest after them, in milliseconds. */
@@ -150,9 +151,7 @@ class World {
 
   #maintain(): void {
     const { cache } = this.#side.thread;
-    cache.enter();
-    cache.maintain();
-    cache.leave();
+    held(cache, () => cache.maintain());
   }
 
   #limit(): void {

@@ -1,7 +1,5 @@
 /// <reference lib="deno.worker" />
 // One of the threads that read and write the same store.
-import type { Settings } from "../../protocol/settings.ts";
-import { type SharedState, ThreadContext } from "../../protocol/thread_context.ts";
 import { ThreadProtocols } from "../../protocol/thread_protocols.ts";
 import { ByteClient } from "./byte_client.ts";
 import { Ledger } from "./ledger.ts";
@@ -9,10 +7,9 @@ import { Reader } from "./reader.ts";
 import type { Scenario } from "./scenario.ts";
 import { ThreadParts } from "./thread_parts.ts";
 import { Writer } from "./writer.ts";
+import { joinThread, type Shared } from "../support/threads.ts";
 
-export interface ParallelOrder {
-  readonly shared: SharedState;
-  readonly settings: Settings;
+export interface ParallelOrder extends Shared {
   readonly scenario: Scenario;
   readonly ledger: SharedArrayBuffer;
   /** From 1; 0 is the thread that started them. */
@@ -50,12 +47,7 @@ type Counts = { -readonly [Name in "reads" | "hits" | "changes"]: number };
 
 function run(order: ParallelOrder, ledger: Ledger, counts: Counts): void {
   const { scenario, threads, threadIndex, seed } = order;
-  const thread = new ThreadContext(order.shared, order.settings, {
-    shutdown: () => {},
-    processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
-    tokensDropped: () => {},
-    authenticate: () => {},
-  }, threadIndex);
+  const thread = joinThread(order, threadIndex);
   const protocols = new ThreadProtocols(thread);
   const connect = (): ByteClient => new ByteClient(protocols, () => {}, threadIndex);
   const parts = new ThreadParts(scenario, ledger, seed);

@@ -58,6 +58,14 @@ export function movePage(cache: Cache, source: number, target: number): MoveResu
   return move.result;
 }
 
+/** Does something under the store's mutex. */
+export function held<Result>(cache: Cache, act: () => Result): Result {
+  cache.enter();
+  const result = act();
+  cache.leave();
+  return result;
+}
+
 /** A store; with `using`, it is checked at the end of the test. */
 export class TestStore implements Disposable {
   readonly memory: Memory;
@@ -89,10 +97,7 @@ export class TestStore implements Disposable {
     this.input.bytes.set(bytes, VALUE_OFFSET);
     Object.assign(this.operation, { mode, valueOffset: VALUE_OFFSET, valueLength: bytes.length });
     // A long copy yields the mutex, which only its holder can.
-    this.cache.enter();
-    const outcome = this.cache.store(this.operation);
-    this.cache.leave();
-    return outcome;
+    return held(this.cache, () => this.cache.store(this.operation));
   }
 
   /** Stores by reserve, pieces of `pieceLength` bytes, and commit. */
@@ -116,10 +121,7 @@ export class TestStore implements Disposable {
       }
       this.cache.reserved.fill(item, at, this.input, VALUE_OFFSET + at, length);
     }
-    this.cache.enter();
-    const outcome = this.cache.reserved.commit(this.operation);
-    this.cache.leave();
-    return outcome;
+    return held(this.cache, () => this.cache.reserved.commit(this.operation));
   }
 
   remove(key: string, fields: Partial<Operation> = {}): Outcome {

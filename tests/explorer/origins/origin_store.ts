@@ -11,7 +11,7 @@ import { formatCache, RowKind, type RowRequest } from "../../../store/row_cache.
 import { type RequestSlot, RequestState } from "../../../store/rows/row_requests.ts";
 import type { Outcome } from "../../../store/outcome.ts";
 import { SavedStore } from "../../support/saved_store.ts";
-import { keyIn, storeOptions } from "../../support/store.ts";
+import { held, keyIn, storeOptions } from "../../support/store.ts";
 import { KEY } from "../key_record.ts";
 
 const KEY_BYTES = new ByteRegion(new TextEncoder().encode(KEY).buffer);
@@ -69,10 +69,7 @@ export class OriginStore {
 
   /** Takes all that is queued, as the database thread does. */
   take(): RowRequest[] {
-    this.cache.enter();
-    const taken = this.cache.rows!.take(100);
-    this.cache.leave();
-    return taken;
+    return held(this.cache, () => this.cache.rows!.take(100));
   }
 
   /** Takes the result of a request, if it is done. */
@@ -85,9 +82,7 @@ export class OriginStore {
       ? u64ToNumber(requests.word(slot, REQUEST.VERSION_LOW), 0)
       : this.#versionOf(item);
     const outcome = requests.outcomeOf(slot);
-    cache.enter();
-    cache.parking!.free(slot);
-    cache.leave();
+    held(cache, () => cache.parking!.free(slot));
     this.#slots.delete(slot);
     return { outcome, version };
   }
@@ -128,17 +123,13 @@ export class OriginStore {
   /** Removes the value and its lease, as a write does. */
   delete(): void {
     const { cache } = this;
-    cache.enter();
-    cache.rows!.invalidate(KEY, 0);
-    cache.leave();
+    held(cache, () => cache.rows!.invalidate(KEY, 0));
   }
 
   /** Removes the value and every lease, as the follower of the log does. */
   expel(): void {
     const { cache } = this;
-    cache.enter();
-    cache.rows!.expel(KEY);
-    cache.leave();
+    held(cache, () => cache.rows!.expel(KEY));
   }
 
   /** Saves the store, as a clean stop does. @param removed Prefixes of rows that are not saved. */

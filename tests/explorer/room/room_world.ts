@@ -8,7 +8,7 @@ import { Operation, StoreMode } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { formatCache, type RowRequest } from "../../../store/row_cache.ts";
 import { RequestState } from "../../../store/rows/row_requests.ts";
-import { keyIn, storeOptions } from "../../support/store.ts";
+import { held, keyIn, storeOptions } from "../../support/store.ts";
 import { KEY } from "../key_record.ts";
 import { type Act, ActingWorld } from "../scenario_world.ts";
 import { nameOf, type TraceWriter } from "../trace.ts";
@@ -151,17 +151,12 @@ export class RoomWorld extends ActingWorld<RoomScenario> {
     writer.isAwake = false;
     if (session === null || (session.awaitsRoom && mayKeepWait)) return;
     writer.session = null;
-    this.#cache.enter();
-    this.#cache.parking!.abandon(session);
-    this.#cache.leave();
+    held(this.#cache, () => this.#cache.parking!.abandon(session));
     this.#wake();
   }
 
   #take(): RowRequest[] {
-    this.#cache.enter();
-    const taken = this.#cache.rows!.take(100);
-    this.#cache.leave();
-    return taken;
+    return held(this.#cache, () => this.#cache.rows!.take(100));
   }
 
   #answer(request: RowRequest): void {

@@ -7,7 +7,7 @@ import { CONTROL } from "../../../store/memory/memory.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { STAT } from "../../../store/stats.ts";
 import { u64ToNumber } from "../../../store/base/u64.ts";
-import { TestStore } from "../../support/store.ts";
+import { held, TestStore } from "../../support/store.ts";
 
 const { SET, ADD, REPLACE, APPEND, PREPEND } = StoreMode;
 const A = 1;
@@ -141,9 +141,7 @@ Deno.test("those that wait get the lock in the order they came", () => {
   store.check();
   const woken: number[] = [];
   store.cache.onReady = (thread) => woken.push(thread);
-  store.cache.enter();
-  store.unlock("k", A);
-  store.cache.leave();
+  held(store.cache, () => store.unlock("k", A));
   assertEquals(woken, [0]);
   assertEquals(waiters.takeReady(0), B);
   assertEquals(waiters.takeReady(0), 0);

@@ -6,7 +6,7 @@ import { CONTROL } from "../../../store/memory/memory.ts";
 import { STAT } from "../../../store/stats.ts";
 import { randomFrom } from "../../support/random.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
-import { TestStore } from "../../support/store.ts";
+import { held, TestStore } from "../../support/store.ts";
 import { queuedRecords } from "../../support/queued_records.ts";
 
 const A = 1;
@@ -240,8 +240,6 @@ Deno.test("a key under a token shows a lease with a fresh id of 64 bits", () => 
   const { operation } = store;
   operation.idHigh = -1;
   const id = memory.control[CONTROL.ID_LOW]!;
-  cache.enter();
-  assertEquals(cache.removeAndLease(operation), Outcome.UNCACHEABLE);
-  cache.leave();
+  assertEquals(held(cache, () => cache.removeAndLease(operation)), Outcome.UNCACHEABLE);
   assertEquals([operation.idLow, operation.idHigh, operation.remainSec], [id + 1, 0, 1]);
 });

@@ -6,7 +6,7 @@ import { NO_ITEM, SHORT_LENGTH_MAX } from "../../../store/memory/item.ts";
 import { COPY_BYTES_MAX, MIB, UNPINNED_BYTES_MAX } from "../../../store/limits.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { ConversationSide } from "../../support/sessions/conversation_side.ts";
-import { TestStore } from "../../support/store.ts";
+import { held, TestStore } from "../../support/store.ts";
 
 // Long values are copied in pieces, and the mutex is yielded in between.
 
@@ -72,9 +72,7 @@ class OtherThread {
   }
 
   #do(act: () => void): void {
-    this.cache.enter();
-    act();
-    this.cache.leave();
+    held(this.cache, () => act());
   }
 }
 

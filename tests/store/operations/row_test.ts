@@ -12,7 +12,7 @@ import { Operation } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import type { RowSession } from "../../../store/rows/row_session.ts";
 import { type RequestSlot, RequestState } from "../../../store/rows/row_requests.ts";
-import { type ChangedOptions, keyIn, storeOptions } from "../../support/store.ts";
+import { type ChangedOptions, held, keyIn, storeOptions } from "../../support/store.ts";
 
 const encoder = new TextEncoder();
 
@@ -39,10 +39,7 @@ function ask(cache: Cache, key: string, owner = 1): RequestSlot {
 }
 
 function take(cache: Cache): RowRequest[] {
-  cache.enter();
-  const taken = cache.rows!.take(100);
-  cache.leave();
-  return taken;
+  return held(cache, () => cache.rows!.take(100));
 }
 
 function valueIn(cache: Cache, key: string): string | null {
@@ -72,9 +69,7 @@ Deno.test("writes wait while the values that are copied take their share; reads 
     cache.leave();
   };
   const keysWith = (copiedBytes: number): string[] => {
-    cache.enter();
-    const taken = rows!.take(100, copiedBytes);
-    cache.leave();
+    const taken = held(cache, () => rows!.take(100, copiedBytes));
     return taken.map(({ key }) => key);
   };
   write("a", 1);
@@ -113,9 +108,7 @@ Deno.test("what was read before the row was invalidated is answered and not cach
   const cache = makeCache();
   const slot = ask(cache, "foo");
   const taken = take(cache);
-  cache.enter();
-  assertEquals(cache.rows!.invalidate("foo", 0), true);
-  cache.leave();
+  assertEquals(held(cache, () => cache.rows!.invalidate("foo", 0)), true);
   cache.rows!.answerRead(taken, ROW, true);
   assertEquals(cache.rows!.requests.outcomeOf(slot), Outcome.OK);
   assertEquals(valueIn(cache, "foo"), null);
@@ -144,9 +137,7 @@ Deno.test("an absent row is remembered until it is invalidated", () => {
   const slot = ask(cache, "foo");
   assertEquals(take(cache), []);
   assertEquals(cache.rows!.requests.outcomeOf(slot), Outcome.NOT_FOUND);
-  cache.enter();
-  cache.rows!.invalidate("foo", 0);
-  cache.leave();
+  held(cache, () => cache.rows!.invalidate("foo", 0));
   ask(cache, "foo");
   assertEquals(take(cache).length, 1);
   checkStore(cache.memory);
@@ -288,9 +279,7 @@ class Writer {
   }
 
   leave(): void {
-    this.#cache.enter();
-    this.#cache.parking!.abandon(this.session!);
-    this.#cache.leave();
+    held(this.#cache, () => this.#cache.parking!.abandon(this.session!));
   }
 }
 
@@ -386,9 +375,7 @@ Deno.test("a locked row of a prefix loses its value and keeps its lock", () => {
   const operation = new Operation(region("a:1"));
   operation.begin(0, 3);
   operation.owner = 5;
-  cache.enter();
-  assertEquals(cache.lock(operation), Outcome.OK);
-  cache.leave();
+  assertEquals(held(cache, () => cache.lock(operation)), Outcome.OK);
   for (const walk = cache.rows!.dropRows([""]); !walk.next().done;);
   assertEquals(valueIn(cache, "a:1"), null);
   cache.enter();

@@ -2,19 +2,17 @@
 // One of several threads whose connections lock, write and vanish over the same store. What must
 // hold meanwhile is checked here, what must hold of the whole by whoever started it.
 import { assert, assertEquals, assertGreater, assertMatch } from "@std/assert";
-import type { Settings } from "../../../protocol/settings.ts";
-import { type SharedState, ThreadContext } from "../../../protocol/thread_context.ts";
+import type { ThreadContext } from "../../../protocol/thread_context.ts";
 import { ThreadProtocols } from "../../../protocol/thread_protocols.ts";
 import { ConversationPeer } from "../sessions/conversation_side.ts";
 import { randomFrom } from "../random.ts";
+import { joinThread, type Shared } from "../threads.ts";
 
 export const LOCK_KEYS = 8;
 export const LOCKS_MAX = 6;
 export const LOCKS_PER_CONNECTION_MAX = 2;
 
-export interface LockOrder {
-  readonly shared: SharedState;
-  readonly settings: Settings;
+export interface LockOrder extends Shared {
   /** From 1; the thread that started them all is 0. */
   readonly threadIndex: number;
   readonly seed: number;
@@ -74,12 +72,7 @@ class LockThread {
   #writes = 0;
 
   constructor(order: LockOrder, grants: Grant[]) {
-    this.#thread = new ThreadContext(order.shared, order.settings, {
-      shutdown: () => {},
-      processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
-      tokensDropped: () => {},
-      authenticate: () => {},
-    }, order.threadIndex);
+    this.#thread = joinThread(order, order.threadIndex);
     this.#protocols = new ThreadProtocols(this.#thread);
     this.#threadIndex = order.threadIndex;
     this.#random = randomFrom(order.seed);

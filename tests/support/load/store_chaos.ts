@@ -4,7 +4,7 @@ import { type ItemRef, NO_ITEM, STATE } from "../../../store/memory/item.ts";
 import { CLASS, CONTROL } from "../../../store/memory/memory.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { randomFrom } from "../random.ts";
-import { type ChangedOptions, keyIn, movePage, TestStore } from "../store.ts";
+import { type ChangedOptions, held, keyIn, movePage, TestStore } from "../store.ts";
 
 const { SET, ADD, REPLACE, APPEND, PREPEND } = StoreMode;
 const OWNERS = 4;
@@ -146,9 +146,10 @@ export class StoreChaos {
       cache.maintain();
     } else if (choice < 0.955) {
       const { classCount } = cache.links.slabs;
-      cache.enter();
-      movePage(cache, this.#below(classCount + 2) - 1, this.#below(classCount + 1));
-      cache.leave();
+      held(
+        cache,
+        () => movePage(cache, this.#below(classCount + 2) - 1, this.#below(classCount + 1)),
+      );
     } else if (choice < 0.96) {
       this.#advance(1 + this.#below(3));
     } else if (choice < 0.9605) {

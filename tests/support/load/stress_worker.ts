@@ -1,15 +1,12 @@
 /// <reference lib="deno.worker" />
 // One of several threads that hammer the same store. The invariants are checked here, the
 // sums by whoever started it.
-import type { Settings } from "../../../protocol/settings.ts";
-import { type SharedState, ThreadContext } from "../../../protocol/thread_context.ts";
 import { ThreadProtocols } from "../../../protocol/thread_protocols.ts";
 import { ConversationPeer } from "../sessions/conversation_side.ts";
 import { randomFrom } from "../random.ts";
+import { joinThread, type Shared } from "../threads.ts";
 
-export interface StressOrder {
-  readonly shared: SharedState;
-  readonly settings: Settings;
+export interface StressOrder extends Shared {
   /** From 1; the thread that starts them all is 0. */
   readonly threadIndex: number;
   readonly seed: number;
@@ -36,13 +33,9 @@ self.onmessage = ({ data }: MessageEvent<StressOrder>) => {
   self.close();
 };
 
-function hammer({ shared, settings, threadIndex, seed, rounds }: StressOrder): number {
-  const thread = new ThreadContext(shared, settings, {
-    shutdown: () => {},
-    processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
-    tokensDropped: () => {},
-    authenticate: () => {},
-  }, threadIndex);
+function hammer(order: StressOrder): number {
+  const { threadIndex, seed, rounds } = order;
+  const thread = joinThread(order, threadIndex);
   const random = randomFrom(seed);
   const below = (end: number): number => Math.floor(random() * end);
   const peer = new ConversationPeer(new ThreadProtocols(thread));

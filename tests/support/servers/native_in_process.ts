@@ -5,12 +5,9 @@ import type { RoundIo } from "../../../lib/net/native/round_io.ts";
 import { NativeThread } from "../../../lib/net/native/thread.ts";
 import type { TransportOptions } from "../../../lib/net/transport.ts";
 import { Lifecycle, LifecyclePhase } from "../../../lib/lifecycle.ts";
-import {
-  type ServerHooks,
-  type SharedState,
-  ThreadContext,
-} from "../../../protocol/thread_context.ts";
-import type { Settings, TlsSettings } from "../../../protocol/settings.ts";
+import type { ServerHooks, ThreadContext } from "../../../protocol/thread_context.ts";
+import type { TlsSettings } from "../../../protocol/settings.ts";
+import { joinThread, type Shared } from "../threads.ts";
 import { waitingFor } from "../waiting.ts";
 
 /** Options of a native transport of one thread. */
@@ -37,9 +34,7 @@ export interface LoadStart {
 }
 
 /** A server in this thread. */
-export interface InProcessServer {
-  readonly shared: SharedState;
-  readonly settings: Settings;
+export interface InProcessServer extends Shared {
   readonly hooks: Partial<ServerHooks>;
   /** Makes what receives and sends instead of one call for each connection. */
   readonly makeIo?: (libc: Libc, thread: ThreadContext) => RoundIo;
@@ -52,19 +47,12 @@ export interface InProcessServer {
 
 /** Serves connections in this thread, until the load has ended it. */
 export async function serveInThisThread(server: InProcessServer): Promise<void> {
-  const { shared, settings, load, makeIo, tls = null, seed = 0 } = server;
+  const { load, makeIo, tls = null, seed = 0 } = server;
   const options = { ...NATIVE_OPTIONS, tls };
-  const hooks = {
-    shutdown: () => {},
-    processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
-    tokensDropped: () => {},
-    authenticate: () => {},
-    ...server.hooks,
-  };
   const address = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "auto" } as const;
   const host = bindNative([tls === null ? address : { ...address, tls: "tls" }], options);
   const lifeShared = Lifecycle.createShared(1);
-  const thread = new ThreadContext(shared, settings, hooks);
+  const thread = joinThread(server, 0, server.hooks);
   const context = {
     thread,
     services: { ...cacheServices(thread, 0, () => {}), counters: null },

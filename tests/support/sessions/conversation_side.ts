@@ -10,7 +10,7 @@ import { readCommand } from "../../../lib/cli/command.ts";
 import {
   createSharedState,
   type SharedState,
-  ThreadContext,
+  type ThreadContext,
   type TokenDrop,
 } from "../../../protocol/thread_context.ts";
 import { ThreadProtocols } from "../../../protocol/thread_protocols.ts";
@@ -22,7 +22,9 @@ import { type ConnectionId, ConnectionKind, NO_OWNER } from "../../../store/conn
 import { INPUT_BYTES, PENDING_BYTES_MAX } from "../../../store/limits.ts";
 import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { STAT } from "../../../store/stats.ts";
+import { joinThread } from "../threads.ts";
 import { bytesOf, parseStats, type Peer, type Side, textOf } from "./side.ts";
+import { held } from "../store.ts";
 
 /** Default options of tests: enough memory for values of every size, and fewer connections. */
 const OPTIONS = ["-m", "16", "-c", "64", "-t", "1", "-o", "memlimit_max=1"];
@@ -87,18 +89,13 @@ export class ConversationSide implements Side, Disposable {
     });
     Cache.format(new Memory(memory));
     this.shared = createSharedState(memory, settings);
-    this.thread = new ThreadContext(
-      this.shared,
-      settings,
-      {
-        shutdown: (graceful) => {
-          this.shutdown = graceful ? "graceful" : "at once";
-        },
-        processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
-        tokensDropped: (drop) => this.drops.push(drop),
-        authenticate: (owner, credentials) => this.#authenticate(owner, credentials),
+    this.thread = joinThread({ shared: this.shared, settings }, 0, {
+      shutdown: (graceful) => {
+        this.shutdown = graceful ? "graceful" : "at once";
       },
-    );
+      tokensDropped: (drop) => this.drops.push(drop),
+      authenticate: (owner, credentials) => this.#authenticate(owner, credentials),
+    });
     this.protocols = new ThreadProtocols(this.thread, (event) => this.events.push(event));
   }
 
@@ -132,10 +129,12 @@ export class ConversationSide implements Side, Disposable {
     const { cache } = this.thread;
     for (;;) {
       this.work();
-      cache.enter();
-      const owner = cache.locks.waiters.takeReady(0) || cache.tokens.waiters.takeReady(0) ||
-        (cache.rows?.requests.takeReady(0) ?? 0);
-      cache.leave();
+      const owner = held(
+        cache,
+        () =>
+          cache.locks.waiters.takeReady(0) || cache.tokens.waiters.takeReady(0) ||
+          (cache.rows?.requests.takeReady(0) ?? 0),
+      );
       if (owner === 0) return;
       this.#peers.get(owner)?.goOn();
     }
@@ -339,9 +338,7 @@ export class ConversationPeer implements Peer {
   disconnect(): void {
     this.#closed = true;
     this.#conversation.end();
-    this.#thread.cache.enter();
-    this.#thread.connections.close(this.#conversation.owner);
-    this.#thread.cache.leave();
+    held(this.#thread.cache, () => this.#thread.connections.close(this.#conversation.owner));
     this.#after();
   }
 

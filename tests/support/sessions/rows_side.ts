@@ -7,6 +7,7 @@ import { openCache, RowKind, type RowRequest } from "../../../store/row_cache.ts
 import { databaseRow, Memory } from "../../../store/setup.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { ConversationSide } from "./conversation_side.ts";
+import { held } from "../store.ts";
 
 const EVERY_NAME = Object.assign(new Set<string>(), { has: () => true });
 
@@ -38,10 +39,7 @@ export class RowsSide extends ConversationSide {
 
   /** Takes what is queued. */
   take(): RowRequest[] {
-    this.#database.enter();
-    const taken = this.serverRows.take(1000);
-    this.#database.leave();
-    return taken;
+    return held(this.#database, () => this.serverRows.take(1000));
   }
 
   answer(taken: readonly RowRequest[]): void {
@@ -66,9 +64,7 @@ export class RowsSide extends ConversationSide {
   #write(request: RowRequest): void {
     const { key, owner } = request;
     const rows = this.serverRows;
-    this.#database.enter();
-    const isFree = rows.invalidate(key, owner);
-    this.#database.leave();
+    const isFree = held(this.#database, () => rows.invalidate(key, owner));
     if (!isFree) return rows.answer(request, Outcome.LOCKED);
     const old = this.#rowOf(key);
     const fits = (length: number): boolean => rows.fits(key.length, length, request.flags);
