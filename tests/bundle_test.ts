@@ -1,6 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { path, ServerProcess } from "./support/servers/server_process.ts";
 import { bytesOf, textOf } from "./support/sessions/side.ts";
+import { hasProgram } from "./support/servers/peers.ts";
 
 /** What the file's own script runs. */
 const PROGRAMS = "sh tail tar gzip mktemp mkdir mv rm".split(" ");
@@ -17,11 +18,6 @@ function run(program: string, args: readonly string[], env = {}): string {
     .outputSync();
   assertEquals(code, 0, `${program} ${args.join(" ")}: ${textOf(stderr)}`);
   return textOf(stdout).trim();
-}
-
-function isInstalled(program: string): boolean {
-  return new Deno.Command("sh", { args: ["-c", `command -v ${program}`], stdout: "null" })
-    .outputSync().success;
 }
 
 /** Makes a root folder with those programs, the C library and no Deno. */
@@ -86,7 +82,7 @@ Deno.test("deno task bundle makes one file that runs on a bare machine without a
 });
 
 Deno.test("contrib/Containerfile builds, and its server runs as nobody with nothing to write to", {
-  ignore: !IS_ROOT || !isInstalled("buildah"),
+  ignore: !IS_ROOT || !hasProgram("buildah"),
 }, async (): Promise<void> => {
   const folder = Deno.makeTempDirSync();
   makeMachine(`${folder}/machine`, [...PROGRAMS, ...CONTAINER_PROGRAMS]);

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertLessOrEqual } from "@std/assert";
 import { path, ServerProcess } from "./support/servers/server_process.ts";
+import { hasProgram } from "./support/servers/peers.ts";
 
 const UNIT = Deno.readTextFileSync(path("contrib/leased.service"));
 /** The largest exposure that `systemd-analyze security` may report, in tenths: "OK" ends at 5. */
@@ -18,11 +19,6 @@ function unitHere(): string {
     .replaceAll("/opt/leased", path("").replace(/\/$/, ""));
 }
 
-function isInstalled(program: string): boolean {
-  return new Deno.Command("sh", { args: ["-c", `command -v ${program}`], stdout: "null" })
-    .outputSync().success;
-}
-
 async function output(program: string, args: readonly string[]): Promise<string> {
   const { code, stdout, stderr } = await new Deno.Command(program, { args: [...args] }).output();
   const text = new TextDecoder().decode(stdout);
@@ -31,7 +27,7 @@ async function output(program: string, args: readonly string[]): Promise<string>
 }
 
 Deno.test("systemd finds nothing wrong with contrib/leased.service, and rates it OK", {
-  ignore: !isInstalled("systemd-analyze"),
+  ignore: !hasProgram("systemd-analyze"),
 }, async (): Promise<void> => {
   const folder = Deno.makeTempDirSync();
   const file = `${folder}/leased.service`;
@@ -79,7 +75,7 @@ const TOOLS = ["strace", "setpriv", "systemd-analyze"];
 
 Deno.test({
   name: "the unit's command runs without privileges, and within its filters",
-  ignore: Deno.build.os !== "linux" || !TOOLS.every(isInstalled),
+  ignore: Deno.build.os !== "linux" || !TOOLS.every(hasProgram),
   async fn(): Promise<void> {
     const folder = Deno.makeTempDirSync();
     const trace = `${folder}/trace`;

@@ -73,7 +73,7 @@ function lock(file: string): void {
 
 function largeGet(key: string): Batch {
   const reply = `VALUE ${key} 0 ${LARGE_VALUE.length}\r\n${LARGE_VALUE}\r\nEND\r\n`;
-  return { bytes: bytesOf(`get ${key}\r\n`), reply, endsWithId: false, count: 1 };
+  return { bytes: bytesOf(`get ${key}\r\n`), reply, count: 1 };
 }
 
 const largeGets = bytesOf(

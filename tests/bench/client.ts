@@ -7,7 +7,7 @@ import { TextLineStream } from "@std/streams";
 import { isInstalled } from "../support/servers/peers.ts";
 import { path, TRANSPORTS } from "../support/servers/server_process.ts";
 import { textOf } from "../support/sessions/side.ts";
-import { Comparison, type Figures, fixed, say, typical, waits } from "./base/measure.ts";
+import { Comparison, type Figures, say, typical, waits } from "./base/measure.ts";
 import { readOptions } from "./base/options.ts";
 import { DEBIAN_MEMCACHED, Servers } from "./base/servers.ts";
 
@@ -38,7 +38,7 @@ export async function drive(args: readonly string[]): Promise<void> {
       const requests = inFlight === 1 ? options.requests / 10 : options.requests;
       const table = new Comparison(`${runtime}, ${inFlight} in flight`, {
         "gets/s": typical("rate"),
-        "CPU µs per get": typical("cpuUs", fixed(1)),
+        "CPU µs per get": typical("cpuUs", 1),
       });
       const contestants = libraries.map((name) => {
         const { port } = name === "ioredis" ? other! : memcached;
@@ -117,7 +117,7 @@ export async function herd(args: readonly string[]): Promise<void> {
   const memcached = await servers.memcached(DEBIAN_MEMCACHED);
   const other = await servers.redis(redis);
   const table = new Comparison("library", {
-    "loads per update": typical("loads", fixed(1)),
+    "loads per update": typical("loads", 1),
     "stale reads": typical("stale"),
     "median, ms": typical("p50"),
     "p99, ms": typical("p99"),

@@ -12,7 +12,7 @@ import {
 } from "./base/bare_databases.ts";
 import { ClientThreads } from "./base/clients.ts";
 import type { Schedule } from "./base/generator.ts";
-import { type Cell, Comparison, type Contestant, fixed, ranged, typical } from "./base/measure.ts";
+import { type Cell, Comparison, type Contestant, ranged, typical } from "./base/measure.ts";
 import { readOptions, someOf } from "./base/options.ts";
 import { ALL_CORES, type BenchServer, connectWhenOpen, Servers } from "./base/servers.ts";
 
@@ -184,8 +184,8 @@ export async function compareAll(
   { parts, rounds }: { readonly parts: readonly string[]; readonly rounds: number },
 ): Promise<void> {
   const table = new Comparison(title, {
-    "p50, ms": typical("p50", fixed(3)),
-    "p99, ms": typical("p99", fixed(2)),
+    "p50, ms": typical("p50", 3),
+    "p99, ms": typical("p99", 2),
     "per second": typical("perSecond"),
     "p50 ÷ sum of theirs": compared((own, all) => own.p50 / sum(all.map(({ p50 }) => p50))),
     // Of loads that follow each other, the times of requests add up.

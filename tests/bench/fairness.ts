@@ -192,5 +192,5 @@ async function waitsBeside(port: number, items: number): Promise<number[]> {
 function deepBatch(items: number): Batch {
   const requests = Array.from({ length: DEEP }, (_, at) => `mg ${itemKey(at % items)} v\r\n`);
   const reply = `VA ${VALUE.length}\r\n${VALUE}\r\n`.repeat(DEEP);
-  return { bytes: bytesOf(requests.join("")), reply, endsWithId: false, count: DEEP };
+  return { bytes: bytesOf(requests.join("")), reply, count: DEEP };
 }

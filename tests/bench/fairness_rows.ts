@@ -7,7 +7,7 @@ import { residentKib } from "../support/servers/server_process.ts";
 import { type Attack, type AttackHandlers, ATTACKS, LARGE_KEYS, LARGE_VALUE } from "./attacker.ts";
 import { startOrigin } from "./database.ts";
 import { connect, roundTrip } from "./fairness.ts";
-import { Comparison, type Figures, fixed, pause, ratio, typical, waits } from "./base/measure.ts";
+import { Comparison, type Figures, pause, ratio, typical, waits } from "./base/measure.ts";
 import { readOptions, someOf } from "./base/options.ts";
 import { ALL_CORES, type BenchServer, Servers } from "./base/servers.ts";
 import { Workers } from "./base/workers.ts";
@@ -39,8 +39,8 @@ export async function main(args: readonly string[]): Promise<void> {
   for (const server of [origin, bare]) await fill(server);
   using attackers = new Workers<AttackHandlers>(new URL("./attacker.ts", import.meta.url), 1);
   const table = new Comparison<"p50" | "p99" | "mib">("beside", {
-    "p50, ms": typical("p50", fixed(2)),
-    "p99, ms": typical("p99", fixed(2)),
+    "p50, ms": typical("p50", 2),
+    "p99, ms": typical("p99", 2),
     "p99, rows ÷ without": ratio("p99"),
     "peak, MiB": (own) => Math.max(...own.map(({ mib }) => mib)).toFixed(0),
   });

@@ -5,7 +5,7 @@
  */
 import { randomFrom } from "../support/random.ts";
 import { Client } from "../support/servers/server_process.ts";
-import { Comparison, type Figures, fixed, pause, typical } from "./base/measure.ts";
+import { Comparison, type Figures, pause, typical } from "./base/measure.ts";
 import { readOptions } from "./base/options.ts";
 import { type BenchServer, connectWhenOpen, DEBIAN_MEMCACHED, Servers } from "./base/servers.ts";
 import {
@@ -160,8 +160,8 @@ export async function main(args: readonly string[]): Promise<void> {
   const options = { ...given, updateEveryMs: UPDATE_EVERY_MS };
   await using servers = new Servers(2);
   const table = new Comparison("server: commands", {
-    "loads per expiry": typical("expiryLoads", fixed(1)),
-    "loads per update": typical("updateLoads", fixed(1)),
+    "loads per expiry": typical("expiryLoads", 1),
+    "loads per update": typical("updateLoads", 1),
     reads: typical("reads"),
     "stale reads": typical("stale"),
     "of them marked": typical("marked"),

@@ -5,7 +5,7 @@
  */
 import { freePort } from "../support/free_ports.ts";
 import { ClientThreads } from "./base/clients.ts";
-import { Comparison, fixed, ratio, say, typical, waits, whole } from "./base/measure.ts";
+import { Comparison, ratio, say, typical, waits, whole } from "./base/measure.ts";
 import { readOptions } from "./base/options.ts";
 import { DEBIAN_MEMCACHED, IO, Servers } from "./base/servers.ts";
 
@@ -57,8 +57,8 @@ export async function main(args: readonly string[]): Promise<void> {
   const shares = Object.entries(HEADS) as [keyof typeof HEADS, string][];
   const title = `${rounds} rounds of ${whole(schedule.perSecond)} requests/s, ms`;
   await new Comparison(title, {
-    ...Object.fromEntries(shares.map(([share, head]) => [head, typical(share, fixed(3))])),
-    "generator's pauses": typical("ownPauseMs", fixed(3)),
+    ...Object.fromEntries(shares.map(([share, head]) => [head, typical(share, 3)])),
+    "generator's pauses": typical("ownPauseMs", 3),
     ...Object.fromEntries(shares.map(([share, head]) => [`${head}, ours ÷ theirs`, ratio(share)])),
   }).add(contestants, rounds);
 }

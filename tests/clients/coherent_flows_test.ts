@@ -1,4 +1,5 @@
 import { assertEquals, assertLessOrEqual } from "@std/assert";
+import { isInstalled } from "../support/servers/peers.ts";
 import { leastPermissions, path, ServerProcess } from "../support/servers/server_process.ts";
 import { textOf } from "../support/sessions/side.ts";
 
@@ -9,17 +10,9 @@ function run(args: readonly string[]): Deno.CommandOutput {
     .outputSync();
 }
 
-function isInstalled(): boolean {
-  try {
-    return run(["-c", "import pymemcache"]).success;
-  } catch {
-    return false;
-  }
-}
-
 Deno.test({
   name: "the flows of examples/coherent_pymemcache.py keep the rules of leases, locks and tokens",
-  ignore: !isInstalled(),
+  ignore: !isInstalled([PYTHON, "-c", "import pymemcache"]),
   async fn(): Promise<void> {
     const folder = Deno.makeTempDirSync();
     {

@@ -1,7 +1,7 @@
 /** How busy a load keeps servers: requests a second, and CPU time of each. */
 import process from "node:process";
 import type { ClientThreads } from "./clients.ts";
-import { Comparison, type Figures, fixed, percent, ratio, typical } from "./measure.ts";
+import { Comparison, type Figures, percent, ratio, typical } from "./measure.ts";
 import { cpuNanoseconds } from "./processes.ts";
 import type { BenchServer } from "./servers.ts";
 
@@ -32,7 +32,7 @@ export async function compareLoads(
   for (const load of loads) await load.run(WARM_UP_SEC);
   const table = new Comparison(title, {
     [`${unit}s/s`]: typical("perSecond"),
-    [`µs CPU/${unit}`]: typical("cpuUs", fixed(3)),
+    [`µs CPU/${unit}`]: typical("cpuUs", 3),
     server: typical("server", percent),
     generator: typical("generator", percent),
     "CPU, ours ÷ theirs": ratio("cpuUs"),

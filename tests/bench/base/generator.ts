@@ -8,8 +8,6 @@ export interface Batch {
   readonly bytes: Uint8Array;
   /** All replies together, as characters below 256. While it runs, the generator counts bytes and looks at the last. */
   readonly reply: string;
-  /** The replies end with an id, which the server chooses. */
-  readonly endsWithId: boolean;
   /** Requests in the batch, or keys where a row counts keys. */
   readonly count: number;
 }
@@ -250,7 +248,7 @@ export class Batches implements Dialogue<BatchClient> {
       }
       return 0;
     }
-    const isWrong = !batch.endsWithId && input[length - 1] !== reply.charCodeAt(reply.length - 1);
+    const isWrong = input[length - 1] !== reply.charCodeAt(reply.length - 1);
     if (client.received > reply.length || isWrong) {
       throw miscounted(client.received, batch, input.subarray(0, length));
     }

@@ -125,7 +125,7 @@ export class NumberedSets {
   constructor(count: number, valueBytes: number) {
     const request = `set ${keyText(0)} 0 0 ${valueBytes}\r\n${"v".repeat(valueBytes)}\r\n`;
     const bytes = bytesOf(request.repeat(count));
-    this.batch = { bytes, reply: "STORED\r\n".repeat(count), endsWithId: false, count };
+    this.batch = { bytes, reply: "STORED\r\n".repeat(count), count };
     this.#requestBytes = request.length;
   }
 

@@ -74,12 +74,13 @@ export class Comparison<F extends string> {
 const column = <F extends string>(rounds: readonly Figures<F>[], figure: F): number[] =>
   rounds.map((round) => round[figure]);
 
-/** The median of a figure. */
+/** The median of a figure. @param show Writes it, or says with how many digits; by default it is whole. */
 export function typical<F extends string>(
   figure: F,
-  show: (value: number) => string = whole,
+  show: number | ((value: number) => string) = whole,
 ): Cell<F> {
-  return (own) => show(median(column(own, figure)));
+  const text = typeof show === "number" ? fixed(show) : show;
+  return (own) => text(median(column(own, figure)));
 }
 
 /** The median of a figure, the least and the largest. */

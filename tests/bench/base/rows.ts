@@ -9,7 +9,8 @@ const LARGE_KEY_COUNT = 200;
 const LARGE_VALUE_BYTES = 100_000;
 /** Batches are made before the clock starts and used over and over. */
 const REQUEST_COUNT = 20_000;
-const MULTIGET_KEY_COUNT = 100_000;
+const MULTIGET_COUNT = 2000;
+const MULTIGET_KEYS = 50;
 const LARGE_GET_COUNT = 1000;
 
 /** One kind of load. */
@@ -74,50 +75,42 @@ function withIds(words: string): Dialect {
   return { get, set: TEXT.set, end: [] };
 }
 
-const NOOP = opcodeOf("Noop");
-/** A header, which ends with the cas id. */
-const BINARY_STORED = packetText({ magic: 0x81, opcode: opcodeOf("Set") });
 const FLAGS = "\0".repeat(4);
+const reply = (name: string, extras = "", value = ""): string =>
+  packetText({ magic: 0x81, opcode: opcodeOf(name), extras, value });
 
-function binary(get: string, set: string, isQuiet: boolean): Dialect {
-  const [getOpcode, setOpcode] = [opcodeOf(get), opcodeOf(set)];
-  const reply = (opcode: number, extras = "", value = ""): string =>
-    packetText({ magic: 0x81, opcode, extras, value });
-  return {
-    get: (key) => [packetText({ opcode: getOpcode, key }), reply(getOpcode, FLAGS, VALUE)],
-    set: (key) => [
-      packetText({ opcode: setOpcode, key, extras: FLAGS + FLAGS, value: VALUE }),
-      isQuiet ? "" : BINARY_STORED,
-    ],
-    end: isQuiet ? [[packetText({ opcode: NOOP }), reply(NOOP)]] : [],
-  };
-}
+/** Quiet requests, and a Noop behind them. */
+const BINARY: Dialect = {
+  get: (key) => [packetText({ opcode: opcodeOf("GetQ"), key }), reply("GetQ", FLAGS, VALUE)],
+  set: (key) => [
+    packetText({ opcode: opcodeOf("SetQ"), key, extras: FLAGS + FLAGS, value: VALUE }),
+    "",
+  ],
+  end: [[packetText({ opcode: opcodeOf("Noop") }), reply("Noop")]],
+};
 
-const BINARY = binary("Get", "Set", false);
-const BINARY_QUIET = binary("GetQ", "SetQ", true);
 const GETS = withIds("gets");
 const GETSS = withIds("getss 10");
 const LEASES = ["-z", "3333"];
 
 // deno-fmt-ignore
 export const ROWS: readonly BenchRow[] = [
-  { name: "get1",    title: "get, 100 B, 1 in flight",         unit: "request", batches: (random) => requests(random, TEXT, 1, 100) },
-  { name: "get16",   title: "get, 100 B, 16 in flight",        unit: "request", batches: (random) => requests(random, TEXT, 16, 100) },
-  { name: "p1",      title: "90 % get, 100 B, 1 in flight",    unit: "request", batches: (random) => requests(random, TEXT, 1, 90) },
-  { name: "p16",     title: "90 % get, 100 B, 16 in flight",   unit: "request", batches: (random) => requests(random, TEXT, 16, 90) },
-  { name: "p100",    title: "90 % get, 100 B, 100 in flight",  unit: "request", batches: (random) => requests(random, TEXT, 100, 90) },
-  { name: "mget50",  title: "multiget of 50 keys, 100 B",      unit: "key",     batches: (random) => multiget(random, 50) },
-  { name: "set100",  title: "set, 100 B, 100 in flight",       unit: "request", batches: (random) => requests(random, TEXT, 100, 0) },
+  { name: "get1",    title: "get, 100 B, 1 in flight",         unit: "request", batches: requests(TEXT, 1, 100) },
+  { name: "get16",   title: "get, 100 B, 16 in flight",        unit: "request", batches: requests(TEXT, 16, 100) },
+  { name: "p1",      title: "90 % get, 100 B, 1 in flight",    unit: "request", batches: requests(TEXT, 1, 90) },
+  { name: "p16",     title: "90 % get, 100 B, 16 in flight",   unit: "request", batches: requests(TEXT, 16, 90) },
+  { name: "p100",    title: "90 % get, 100 B, 100 in flight",  unit: "request", batches: requests(TEXT, 100, 90) },
+  { name: "mget50",  title: "multiget of 50 keys, 100 B",      unit: "key",     batches: multigets },
+  { name: "set100",  title: "set, 100 B, 100 in flight",       unit: "request", batches: requests(TEXT, 100, 0) },
   { name: "get100k", title: "get, 100 KB, 1 in flight",        unit: "request", batches: largeGets },
   { name: "set100k", title: "set, 100 KB, 1 in flight",        unit: "request", batches: largeSets },
-  { name: "mg1",     title: "mg, 100 B, 1 in flight",          unit: "request", batches: (random) => requests(random, META, 1, 100) },
-  { name: "ms1",     title: "ms, 100 B, 1 in flight",          unit: "request", batches: (random) => requests(random, META, 1, 0) },
-  { name: "mg100",   title: "mg, 100 B, 100 in flight",        unit: "request", batches: (random) => requests(random, META, 100, 100) },
-  { name: "ms100",   title: "ms, 100 B, 100 in flight",        unit: "request", batches: (random) => requests(random, META, 100, 0) },
-  { name: "bget1",   title: "binary Get, 100 B, 1 in flight",  unit: "request", batches: (random) => requests(random, BINARY, 1, 100) },
-  { name: "getq100", title: "binary: 100 GetQ and Noop, 100 B", unit: "key",    batches: (random) => requests(random, BINARY_QUIET, 100, 100) },
-  { name: "setq100", title: "binary: 100 SetQ and Noop, 100 B", unit: "request", batches: (random) => requests(random, BINARY_QUIET, 100, 0) },
-  { name: "getss1",  title: "getss on a hit against gets, 1 in flight",   unit: "request", batches: (random) => requests(random, GETSS, 1, 100), against: (random) => requests(random, GETS, 1, 100), options: LEASES },
+  { name: "mg1",     title: "mg, 100 B, 1 in flight",          unit: "request", batches: requests(META, 1, 100) },
+  { name: "ms1",     title: "ms, 100 B, 1 in flight",          unit: "request", batches: requests(META, 1, 0) },
+  { name: "mg100",   title: "mg, 100 B, 100 in flight",        unit: "request", batches: requests(META, 100, 100) },
+  { name: "ms100",   title: "ms, 100 B, 100 in flight",        unit: "request", batches: requests(META, 100, 0) },
+  { name: "getq100", title: "binary: 100 GetQ and Noop, 100 B", unit: "key",    batches: requests(BINARY, 100, 100) },
+  { name: "setq100", title: "binary: 100 SetQ and Noop, 100 B", unit: "request", batches: requests(BINARY, 100, 0) },
+  { name: "getss1",  title: "getss on a hit against gets, 1 in flight",   unit: "request", batches: requests(GETSS, 1, 100), against: requests(GETS, 1, 100), options: LEASES },
 ];
 
 /** What several threads are measured with: gets alone, then 90 % gets. */
@@ -130,22 +123,19 @@ export function rowOf(name: string): BenchRow {
 
 /** Stores every key that the rows ask for. */
 export function preload(): Batch[] {
-  const batches = preloadShort();
-  for (let key = 0; key < LARGE_KEY_COUNT; key++) {
-    batches.push(batchOf([setExchange(largeKeyText(key), LARGE_VALUE)], 1));
-  }
-  return batches;
+  const large = Array.from(
+    { length: LARGE_KEY_COUNT },
+    (_, key) => batchOf([setExchange(largeKeyText(key), LARGE_VALUE)], 1),
+  );
+  return [...preloadShort(), ...large];
 }
 
 /** As `preload`, for the rows with values of 100 bytes. */
 export function preloadShort(): Batch[] {
-  const batches: Batch[] = [];
-  for (let first = 0; first < KEY_COUNT; first += 100) {
-    const exchanges: Exchange[] = [];
-    for (let key = first; key < first + 100; key++) exchanges.push(TEXT.set(keyText(key)));
-    batches.push(batchOf(exchanges, 100));
-  }
-  return batches;
+  return Array.from({ length: KEY_COUNT / 100 }, (_, hundred) => {
+    const sets = Array.from({ length: 100 }, (_, at) => TEXT.set(keyText(hundred * 100 + at)));
+    return batchOf(sets, 100);
+  });
 }
 
 /** Gets, or sets, of all keys with a number below `keys`, in order. */
@@ -179,50 +169,37 @@ function batchOf(exchanges: readonly Exchange[], count: number): Batch {
   return {
     bytes: bytesOf(exchanges.map(([request]) => request).join("")),
     reply: exchanges.map(([, reply]) => reply).join(""),
-    endsWithId: exchanges.at(-1)![1] === BINARY_STORED,
     count,
   };
 }
 
 /** Random gets and sets in batches of `inFlight`; `getPercent` of 100 are gets. */
-function requests(
-  random: Random,
-  dialect: Dialect,
-  inFlight: number,
-  getPercent: number,
-): Batch[] {
-  const batches: Batch[] = [];
-  for (let made = 0; made < REQUEST_COUNT; made += inFlight) {
-    const exchanges: Exchange[] = [];
-    for (let index = 0; index < inFlight; index++) {
-      const key = keyText(random(KEY_COUNT));
-      exchanges.push(random(100) < getPercent ? dialect.get(key) : dialect.set(key));
-    }
-    batches.push(batchOf([...exchanges, ...dialect.end], inFlight));
-  }
-  return batches;
+function requests(dialect: Dialect, inFlight: number, getPercent: number): BenchRow["batches"] {
+  return (random) =>
+    Array.from({ length: Math.ceil(REQUEST_COUNT / inFlight) }, () => {
+      const exchanges = Array.from({ length: inFlight }, () => {
+        const key = keyText(random(KEY_COUNT));
+        return random(100) < getPercent ? dialect.get(key) : dialect.set(key);
+      });
+      return batchOf([...exchanges, ...dialect.end], inFlight);
+    });
 }
 
-function multiget(random: Random, keyCount: number): Batch[] {
-  const batches: Batch[] = [];
-  for (let made = 0; made < MULTIGET_KEY_COUNT; made += keyCount) {
-    const keys = Array.from({ length: keyCount }, () => keyText(random(KEY_COUNT)));
+function multigets(random: Random): Batch[] {
+  return Array.from({ length: MULTIGET_COUNT }, () => {
+    const keys = Array.from({ length: MULTIGET_KEYS }, () => keyText(random(KEY_COUNT)));
     const reply = keys.map((key) => valueReply(key, VALUE)).join("") + END;
-    batches.push(batchOf([[`get ${keys.join(" ")}\r\n`, reply]], keyCount));
-  }
-  return batches;
+    return batchOf([[`get ${keys.join(" ")}\r\n`, reply]], MULTIGET_KEYS);
+  });
 }
 
 function largeGets(random: Random): Batch[] {
   // The same key's reply is the same string.
-  const exchanges = Array.from({ length: LARGE_KEY_COUNT }, (_, index): Exchange => {
+  const batches = Array.from({ length: LARGE_KEY_COUNT }, (_, index) => {
     const key = largeKeyText(index);
-    return [`get ${key}\r\n`, valueReply(key, LARGE_VALUE) + END];
+    return batchOf([[`get ${key}\r\n`, valueReply(key, LARGE_VALUE) + END]], 1);
   });
-  return Array.from(
-    { length: LARGE_GET_COUNT },
-    () => batchOf([exchanges[random(LARGE_KEY_COUNT)]!], 1),
-  );
+  return Array.from({ length: LARGE_GET_COUNT }, () => batches[random(LARGE_KEY_COUNT)]!);
 }
 
 function largeSets(random: Random): Batch[] {

@@ -5,11 +5,7 @@ import { AUDIT_OPTIONS, SERVER_OPTIONS, TOP_OPTIONS } from "../../../lib/cli/opt
 import { SUBCOMMANDS } from "../../../lib/cli/subcommand.ts";
 import { MAIN } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
-
-function isInstalled(program: string): boolean {
-  return new Deno.Command("sh", { args: ["-c", `command -v ${program}`], stdout: "null" })
-    .outputSync().success;
-}
+import { hasProgram } from "../../support/servers/peers.ts";
 
 /** Runs a program over a text in a file, named by the last argument. */
 function output(program: string, args: readonly string[], text: string): string {
@@ -38,12 +34,12 @@ Deno.test("the man page has every subcommand and every option that works", () =>
   }
 });
 
-Deno.test("mandoc finds no error in the man page", { ignore: !isInstalled("mandoc") }, () => {
+Deno.test("mandoc finds no error in the man page", { ignore: !hasProgram("mandoc") }, () => {
   assertEquals(output("mandoc", ["-T", "lint", "-W", "error", "FILE"], manPage("0.1.0")), "");
 });
 
 for (const shell of ["bash", "zsh", "fish"]) {
-  Deno.test(`${shell} understands its completions`, { ignore: !isInstalled(shell) }, () => {
+  Deno.test(`${shell} understands its completions`, { ignore: !hasProgram(shell) }, () => {
     assertEquals(output(shell, ["-n", "FILE"], completionText(shell)!), "");
   });
 }
@@ -59,7 +55,7 @@ const CASES: readonly (readonly [line: string, completions: string])[] = [
 
 Deno.test(
   "bash completes subcommands, options and choices",
-  { ignore: !isInstalled("bash") },
+  { ignore: !hasProgram("bash") },
   () => {
     const script =
       'source FILE; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _leased; echo "${COMPREPLY[*]}"';
@@ -76,7 +72,7 @@ Deno.test(
 
 Deno.test(
   "fish completes subcommands, options and choices",
-  { ignore: !isInstalled("fish") },
+  { ignore: !hasProgram("fish") },
   () => {
     for (const [line, completions] of CASES) {
       const script = `source FILE; complete -C "${line}"`;

@@ -19,6 +19,11 @@ export function newerPeersFolder(name: string): string | undefined {
   }
 }
 
+/** Whether the PATH has a program. */
+export function hasProgram(name: string): boolean {
+  return isInstalled(["sh", "-c", `command -v ${name}`]);
+}
+
 /** Whether a command that proves a program to be installed ends with status 0. */
 export function isInstalled([program, ...args]: readonly string[]): boolean {
   try {
