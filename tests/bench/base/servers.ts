@@ -113,10 +113,12 @@ export class Servers implements AsyncDisposable {
     const pinned = CORES < 2 ? [] : ["taskset", "-c", this.#cores];
     const [first, ...words] = [...pinned, program, ...args];
     const child = new Deno.Command(first!, { args: words, stdout: "null", cwd }).spawn();
-    let isStopped = false;
     const stop = async (signal: Deno.Signal = "SIGTERM"): Promise<void> => {
-      if (!isStopped) child.kill(signal);
-      isStopped = true;
+      try {
+        child.kill(signal);
+      } catch {
+        // It has ended.
+      }
       await child.status;
     };
     this.#stack.defer(() => stop());
