@@ -29,7 +29,7 @@ import { Authentication } from "./authentication.ts";
 import { openAdmin } from "./admin.ts";
 import { announce, announceAdmin, byProtocol } from "./announce.ts";
 import { type FileProblem, PidFile, portFilePath, writePortFile } from "./files.ts";
-import { missingPermissions, refusePermissions } from "./permissions.ts";
+import { refusedServer } from "./permissions.ts";
 import { reasonOf } from "../reason.ts";
 import { Snapshot } from "../snapshot/snapshot.ts";
 import { Stop } from "../stop.ts";
@@ -67,8 +67,7 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
   const errors: string[] = [];
   const rows = options.rows && toRows(options.rows, errors);
   if (errors.length > 0) return refuseUsage(errors, options.logFormat);
-  const missing = missingPermissions(options, name, argv);
-  if (missing !== null) return refusePermissions(missing, options.logFormat);
+  if (refusedServer(options, rows, name, argv)) return ExitCode.NO_PERMISSION;
   try {
     return await run(options, rows, name);
   } catch (error) {

@@ -1,99 +1,53 @@
 import manifest from "../../deno.json" with { type: "json" };
-import { ExitCode } from "../cli/exit.ts";
 import type { ServerOptions } from "../cli/options.ts";
-import { type LogFormat, writeRefusal, writeStderr } from "../log.ts";
 import type { Listen } from "../net/transport.ts";
 import type { TransportName } from "../net/transports.ts";
+import {
+  fileNeeds,
+  type Need,
+  permissionHost,
+  refusedForPermissions,
+  sourcePath,
+} from "../permissions.ts";
+import type { NodeOptions } from "../rows/nodes/options.ts";
+import type { RowsOptions } from "../rows/options.ts";
+import { needsDriver, rowNeeds } from "../rows/permissions.ts";
 import { folderOf, PORT_FILE_VARIABLE } from "./files.ts";
 
-/** A permission and its purpose. */
-interface Need {
-  readonly descriptor: Deno.PermissionDescriptor;
-  /** To follow "not permitted to": "listen on 127.0.0.1:11211". */
-  readonly purpose: string;
-  /** The server starts without it. */
-  readonly optional?: boolean;
-  /** An option that avoids the need; "": none. */
-  readonly alternative?: string;
-}
-
-const ROOT = new URL("../../", import.meta.url);
 /** The folders of the sources that the threads load. */
 const SOURCE_FOLDERS = ["lib", "protocol", "store"] as const;
 
 /** `deno run` with the environment and the V8 flags of `deno task start`. */
 const DENO_RUN = /^.*?\bdeno run(?: --v8-flags=\S+)?/.exec(manifest.tasks.start.command)![0];
+/** Names the driver of PostgreSQL. */
+const DRIVER_LOCK = `--lock=${sourcePath("lib/rows/databases/postgres/deno.lock")}`;
 const UNIX_SOCKET_ALTERNATIVE =
   "or use --io native with --allow-ffi: it needs no file permission for a Unix socket";
 
 const PORTABLE_COST = "with --allow-ffi too, a request takes a third to two thirds less CPU time " +
   "(native transport, Linux with glibc)";
 
-/** A purpose that `deno run` does not permit. */
-interface MissingPermission {
-  /** "listen on 127.0.0.1:11211". */
-  readonly purpose: string;
-  /** The flags of `deno run` that permit it. */
-  readonly flags: readonly string[];
-  /** An option that avoids the need; "": none. */
-  readonly alternative: string;
-}
-
-/** The missing permissions, and a command that grants them. */
-interface MissingPermissions {
-  readonly missing: readonly MissingPermission[];
-  readonly command: string;
-  /** The feature that the command does without; "": none. */
-  readonly cost: string;
-}
-
 /**
- * Checks the permissions that the options need. Never prompts: a permission in the state "prompt" is missing.
+ * Refuses a server whose permissions do not do, see `refusedForPermissions`.
  *
  * @param argv The command line, to be repeated in the command.
- * @returns Null when nothing is missing.
+ * @returns False when nothing is missing.
  */
-export function missingPermissions(
+export function refusedServer(
   options: ServerOptions,
+  rows: RowsOptions | NodeOptions | null,
   transport: TransportName,
   argv: readonly string[],
-): MissingPermissions | null {
-  const needs = neededPermissions(options, transport);
-  const missing = needs.filter(({ descriptor, optional }) =>
-    !optional && Deno.permissions.querySync(descriptor).state !== "granted"
-  );
-  if (missing.length === 0) return null;
-  const words = [DENO_RUN, ...permissionFlags(needs), filePath("main.ts"), ...argv.map(quoted)];
-  return {
-    missing: [...Map.groupBy(missing, (need) => need.purpose)].map(([purpose, group]) => ({
-      purpose,
-      flags: permissionFlags(group),
-      alternative: group[0]!.alternative ?? "",
-    })),
-    command: words.join(" "),
+): boolean {
+  const needs = [...neededPermissions(options, transport), ...rows === null ? [] : rowNeeds(rows)];
+  const command = {
+    run: rows !== null && needsDriver(rows)
+      ? DENO_RUN.replace(" run", ` run ${DRIVER_LOCK}`)
+      : DENO_RUN,
+    argv,
     cost: options.io === "auto" && transport === "portable" ? PORTABLE_COST : "",
   };
-}
-
-/** Writes the missing permissions to stderr, and a command that grants them. */
-export function refusePermissions(
-  { missing, command, cost }: MissingPermissions,
-  format: LogFormat,
-): ExitCode {
-  for (const { purpose, flags, alternative } of missing) {
-    const remedy = [`add ${flags.join(" ")}`, alternative].filter((text) => text !== "").join(", ");
-    writeRefusal(format, "permission_missing", `not permitted to ${purpose}: ${remedy}`, {
-      purpose,
-      flags,
-      command,
-    });
-  }
-  if (format === "text") {
-    writeRefusal(format, "permission_missing", "this command grants what is needed, and no more:");
-    writeStderr(`  ${command}`);
-    if (cost !== "") writeRefusal(format, "permission_missing", cost);
-  }
-  return ExitCode.NO_PERMISSION;
+  return refusedForPermissions(needs, command, options.logFormat);
 }
 
 function neededPermissions(options: ServerOptions, transport: TransportName): Need[] {
@@ -101,8 +55,8 @@ function neededPermissions(options: ServerOptions, transport: TransportName): Ne
   const { authFile } = options.settings;
   const needs = fileNeeds(
     ["read"],
-    SOURCE_FOLDERS.map(filePath),
-    `read ${filePath("")} (sources of its threads)`,
+    SOURCE_FOLDERS.map(sourcePath),
+    `read ${sourcePath("")} (sources of its threads)`,
   );
   // The native transport calls the operating system directly: Deno checks this permission only.
   if (transport === "native") {
@@ -160,22 +114,10 @@ function certificateNeeds(
   );
 }
 
-function fileNeeds(
-  kinds: readonly ("read" | "write")[],
-  paths: readonly string[],
-  purpose: string,
-  alternative = "",
-): Need[] {
-  return kinds.flatMap((name) =>
-    paths.map((path) => ({ descriptor: { name, path }, purpose, alternative }))
-  );
-}
-
 function listenNeeds(listen: Listen): Need[] {
   if (listen.kind !== "unix") {
     const { hostname, port } = listen;
-    const name = hostname.includes(":") ? `[${hostname}]` : hostname;
-    const host = port === 0 ? name : `${name}:${port}`;
+    const host = permissionHost(hostname, port);
     return [{ descriptor: { name: "net", host }, purpose: `listen on ${host}` }];
   }
   const { path } = listen;
@@ -191,36 +133,4 @@ function listenNeeds(listen: Listen): Need[] {
     purpose,
     alternative: UNIX_SOCKET_ALTERNATIVE,
   }));
-}
-
-/** Returns one flag per kind: `--allow-net=…`, `--allow-read=…`. */
-function permissionFlags(needs: readonly Need[]): string[] {
-  const scopes = new Map<string, Set<string>>();
-  for (const { descriptor, optional } of needs) {
-    if (optional && descriptor.name === "env") continue;
-    const scope = scopeOf(descriptor);
-    const known = scopes.get(descriptor.name) ?? new Set();
-    scopes.set(descriptor.name, known.add(scope));
-  }
-  return [...scopes].map(([name, known]) =>
-    known.has("") ? `--allow-${name}` : `--allow-${name}=${quoted([...known].join(","))}`
-  );
-}
-
-/** Returns the scope of a permission; "" if it covers all of its kind. */
-function scopeOf(descriptor: Deno.PermissionDescriptor): string {
-  if (descriptor.name === "net") return descriptor.host ?? "";
-  if (descriptor.name === "read" || descriptor.name === "write") {
-    return String(descriptor.path ?? "");
-  }
-  return "";
-}
-
-function filePath(name: string): string {
-  return decodeURIComponent(new URL(name, ROOT).pathname);
-}
-
-/** Quotes a word for a shell, if it needs quotes. */
-function quoted(word: string): string {
-  return /^[\w@%+=:,./[\]-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

@@ -2,6 +2,7 @@ import { obey } from "../../cli/command_line.ts";
 import { ExitCode } from "../../cli/exit.ts";
 import { writeRefusal } from "../../log.ts";
 import { hostPortText } from "../../net/transport.ts";
+import { fileNeeds, type Need, permissionHost, refusedForPermissions } from "../../permissions.ts";
 import { readProcessInfo } from "../../process_info.ts";
 import { reasonOf } from "../../reason.ts";
 import { type DialOptions, readDialOptions } from "../../peers/dial.ts";
@@ -12,9 +13,17 @@ import { type Address, PeerError } from "../../peers/peer.ts";
 import { ProxyView } from "./proxy_view.ts";
 import { Report } from "./report.ts";
 
+const TASK = "or use deno task audit, which may read this folder";
+
 /** `leased audit` */
 export function runAudit(argv: readonly string[]): Promise<ExitCode> {
-  return obey(readAuditCommand(argv, readProcessInfo()), auditCaches);
+  return obey(readAuditCommand(argv, readProcessInfo()), (options) => {
+    const command = { run: "deno run", argv: ["audit", ...argv], cost: "" };
+    if (refusedForPermissions(neededPermissions(options), command, options.logFormat)) {
+      return Promise.resolve(ExitCode.NO_PERMISSION);
+    }
+    return auditCaches(options);
+  });
 }
 
 /**
@@ -22,12 +31,6 @@ export function runAudit(argv: readonly string[]): Promise<ExitCode> {
  * are compared all the same; without the proxy nothing can be.
  */
 async function auditCaches(options: AuditOptions): Promise<ExitCode> {
-  const flags = missingFlags(options);
-  if (flags !== "") {
-    const remedy = `add ${flags} to deno run, or use deno task audit, which may read this folder`;
-    writeRefusal(options.logFormat, "permission_missing", `not permitted to audit: ${remedy}`);
-    return ExitCode.NO_PERMISSION;
-  }
   let dials: Dials;
   try {
     dials = dialsOf(options);
@@ -61,21 +64,28 @@ async function auditCaches(options: AuditOptions): Promise<ExitCode> {
   return failed > 0 ? ExitCode.UNAVAILABLE : ExitCode.OK;
 }
 
-/** Returns the flags of `deno run` that are missing; "": none. Caches that only the proxy knows are not asked about. */
-function missingFlags(options: AuditOptions): string {
-  const { proxy, caches, proxyLoginFile, cacheLoginFile } = options;
-  const isDenied = (descriptor: Deno.PermissionDescriptor): boolean =>
-    Deno.permissions.querySync(descriptor).state !== "granted";
-  const hosts = [proxy, ...caches]
-    .map(({ hostname, port }) => hostPortText(hostname, port))
-    .filter((host) => isDenied({ name: "net", host }));
-  const paths = [proxyLoginFile, cacheLoginFile, options.proxyCaCertPath, options.cacheCaCertPath]
-    .filter((path) => path !== "" && isDenied({ name: "read", path }));
-  const net = caches.length === 0 ? "--allow-net" : `--allow-net=${[...new Set(hosts)].join()}`;
+function neededPermissions(options: AuditOptions): Need[] {
+  const { proxy, caches } = options;
+  const files = [
+    options.proxyLoginFile,
+    options.cacheLoginFile,
+    options.proxyCaCertPath,
+    options.cacheCaCertPath,
+  ];
+  const net = (purpose: string, host?: string): Need => ({
+    descriptor: host === undefined ? { name: "net" } : { name: "net", host },
+    purpose,
+    alternative: TASK,
+  });
+  const hostOf = ({ hostname, port }: Address): string => permissionHost(hostname, port);
   return [
-    ...hosts.length > 0 ? [net] : [],
-    ...paths.length > 0 ? [`--allow-read=${paths.join()}`] : [],
-  ].join(" ");
+    net("ask the proxy (--proxy)", hostOf(proxy)),
+    ...caches.map((cache) => net("read the caches (--cache)", hostOf(cache))),
+    ...caches.length > 0 ? [] : [net("read every cache of the proxy")],
+    ...files.filter((path) => path !== "").flatMap((path) =>
+      fileNeeds(["read"], [path], `read ${path}`, TASK)
+    ),
+  ];
 }
 
 /** How to connect. */

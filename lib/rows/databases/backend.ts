@@ -232,6 +232,11 @@ export type Database =
   | { readonly kind: "sqlite"; readonly path: string }
   | { readonly kind: "postgres"; readonly url: string };
 
+/** The path of a database without a file, for one process. */
+export const SQLITE_MEMORY = ":memory:";
+/** Of the file beside the database that the active origin has locked. */
+export const SQLITE_LOCK_SUFFIX = "-origin";
+
 /** Returns the database as log lines name it: without a password. */
 export function databaseName(database: Database): string {
   if (database.kind === "sqlite") return database.path;

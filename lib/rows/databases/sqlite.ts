@@ -8,6 +8,8 @@ import {
   type NoteResult,
   type PreparedViews,
   PURGE_MAX,
+  SQLITE_LOCK_SUFFIX,
+  SQLITE_MEMORY,
   type Takeover,
   type Write,
   type WriteOutcome,
@@ -35,10 +37,6 @@ const BUSY_CODES = [5, 6];
 const NO_KEY = new Uint8Array();
 /** Tables and indexes of a schema. */
 const TABLES = 7;
-/** A database without a file, for one process. */
-const MEMORY_PATH = ":memory:";
-/** Of the file beside the database that the active origin has locked. */
-const LOCK_SUFFIX = "-origin";
 
 const POSTPONED: WriteResult = { kind: "postponed" };
 
@@ -174,9 +172,9 @@ export class SqliteBackend implements Backend {
   /** The lock file ends with the process, not before: no clock is needed to know when an origin has ended. */
   lockOrigin(): Promise<boolean> {
     return Promise.resolve().then(() => {
-      if (this.#path === MEMORY_PATH) return true;
+      if (this.#path === SQLITE_MEMORY) return true;
       // By its real path: a symbolic link names the same database.
-      const path = Deno.realPathSync(this.#path) + LOCK_SUFFIX;
+      const path = Deno.realPathSync(this.#path) + SQLITE_LOCK_SUFFIX;
       this.#lockFile ??= Deno.openSync(path, { write: true, create: true });
       return this.#isLocked ||= this.#lockFile.tryLockSync(true);
     });

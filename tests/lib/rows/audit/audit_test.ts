@@ -490,7 +490,7 @@ Deno.test("leased audit names mistakes in its options, and describes them", asyn
   assertMatch(help.lines.join("\n"), /Usage: leased audit \[options\][^]*Exit status:\n {2}0 /);
 });
 
-Deno.test("a missing permission is named with the flags that grant it", async () => {
+Deno.test("a missing permission is named with the flags that grant it, and a command", async () => {
   const audit = async (flags: readonly string[], args: readonly string[]): Promise<string> => {
     const { code, stderr } = await new Deno.Command(Deno.execPath(), {
       args: ["run", "--no-prompt", ...flags, MAIN, "audit", ...args],
@@ -500,13 +500,13 @@ Deno.test("a missing permission is named with the flags that grant it", async ()
     return textOf(stderr);
   };
   const proxy = ["--proxy", "127.0.0.1:1"];
-  assertStringIncludes(await audit([], proxy), "add --allow-net to deno run,");
-  assertStringIncludes(
-    await audit(["--allow-net=127.0.0.1:1"], [...proxy, "--cache=127.0.0.1:2,127.0.0.1:3"]),
-    "add --allow-net=127.0.0.1:2,127.0.0.1:3 to deno run,",
-  );
-  assertStringIncludes(
-    await audit(["--allow-net"], [...proxy, "--cache-login=/etc/none"]),
-    "add --allow-read=/etc/none to deno run,",
-  );
+  const all = await audit([], proxy);
+  assertStringIncludes(all, "not permitted to read every cache of the proxy: add --allow-net, or");
+  assertStringIncludes(all, `\n  deno run --allow-net ${MAIN} audit --proxy 127.0.0.1:1\n`);
+  const caches = "--cache=127.0.0.1:2,127.0.0.1:3";
+  const some = await audit(["--allow-net=127.0.0.1:1"], [...proxy, caches]);
+  assertStringIncludes(some, "add --allow-net=127.0.0.1:2,127.0.0.1:3, or use deno task audit");
+  assertStringIncludes(some, `--allow-net=127.0.0.1:1,127.0.0.1:2,127.0.0.1:3 ${MAIN} audit`);
+  const login = await audit(["--allow-net"], [...proxy, "--cache-login=/etc/none"]);
+  assertStringIncludes(login, "not permitted to read /etc/none: add --allow-read=/etc/none, or");
 });

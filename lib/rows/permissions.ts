@@ -1,0 +1,80 @@
+import { fileNeeds, type Need, permissionHost } from "../permissions.ts";
+import {
+  type Database,
+  databaseName,
+  SQLITE_LOCK_SUFFIX,
+  SQLITE_MEMORY,
+} from "./databases/backend.ts";
+import type { NodeOptions } from "./nodes/options.ts";
+import type { RowsOptions } from "./options.ts";
+
+const POSTGRES_PORT = 5432;
+/** Environment that the driver of PostgreSQL reads. */
+const POSTGRES_VARIABLES = ["PG*", "USERNAME", "USER", "LOGNAME"] as const;
+
+/** Returns the permissions that rows need, at an origin or at a node. */
+export function rowNeeds(rows: RowsOptions | NodeOptions): Need[] {
+  return "origins" in rows ? nodeNeeds(rows) : originNeeds(rows);
+}
+
+/** Whether the driver of PostgreSQL is loaded. */
+export function needsDriver(rows: RowsOptions | NodeOptions): boolean {
+  return "database" in rows && rows.database.kind === "postgres";
+}
+
+function nodeNeeds({ origins, loginFile, caCertPath }: NodeOptions): Need[] {
+  return [
+    ...origins.map(({ hostname, port, name }) =>
+      hostNeed(permissionHost(hostname, port), `ask the origin ${name} (--origin)`)
+    ),
+    ...readNeeds(loginFile, "--origin-login"),
+    ...readNeeds(caCertPath, "--origin-ca-cert"),
+  ];
+}
+
+function originNeeds(rows: RowsOptions): Need[] {
+  const purpose = "delete in the listed caches";
+  return [
+    ...databaseNeeds(rows.database),
+    ...rows.caches.map(({ hostname, port }) =>
+      hostNeed(permissionHost(hostname, port), `${purpose} (--cache)`)
+    ),
+    // Which ones the file names, now and later, only its reader knows.
+    ...rows.cachesPath === ""
+      ? []
+      : [{ ...hostNeed(undefined, `${purpose} (--caches)`), optional: true }],
+    ...readNeeds(rows.cachesPath, "--caches"),
+    ...readNeeds(rows.cacheLoginFile, "--cache-login"),
+    ...readNeeds(rows.cacheCaCertPath, "--cache-ca-cert"),
+    ...readNeeds(rows.viewsPath, "--views"),
+  ];
+}
+
+function databaseNeeds(database: Database): Need[] {
+  const purpose = `use the database ${databaseName(database)} (--db)`;
+  if (database.kind === "sqlite") {
+    const { path } = database;
+    if (path === SQLITE_MEMORY) return [];
+    return fileNeeds(["read", "write"], [path, path + SQLITE_LOCK_SUFFIX], purpose);
+  }
+  const { hostname, port } = new URL(database.url);
+  const postgresPort = Number(port) || POSTGRES_PORT;
+  // Without a host, the environment or the query names it.
+  const host = hostname === "" ? undefined : permissionHost(hostname, postgresPort);
+  return [
+    hostNeed(host, purpose),
+    ...POSTGRES_VARIABLES.map((variable): Need => ({
+      descriptor: { name: "env", variable },
+      purpose,
+    })),
+  ];
+}
+
+function readNeeds(path: string, option: string): Need[] {
+  return path === "" ? [] : fileNeeds(["read"], [path], `read ${path} (${option})`);
+}
+
+/** @param host Undefined: any. */
+function hostNeed(host: string | undefined, purpose: string): Need {
+  return { descriptor: host === undefined ? { name: "net" } : { name: "net", host }, purpose };
+}
