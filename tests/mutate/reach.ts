@@ -5,6 +5,10 @@ import type { MeasuredTests, TestFile } from "./test_files.ts";
 /** Tests are measured for one mutant no longer than this; those that nothing is known of are left out after that. */
 const MEASURE_MS_MAX = 30_000;
 
+/** It plays every command, so it notices more than other tests of its cost: as much as that many. */
+const TRANSCRIPTS = "tests/transcripts/conversation_test.ts";
+const TRANSCRIPTS_WORTH = 20;
+
 /** A test file that may reach a file of the source. */
 interface Candidate {
   readonly path: string;
@@ -62,7 +66,9 @@ export class Reach {
     if (mirrored !== undefined) await this.#measure(mirrored.path);
     const known = candidates.flatMap(({ path, distance }) => {
       const test = this.#measured.get(path);
-      return test === undefined ? [] : [{ test, cost: test.cpuSec * distance }];
+      if (test === undefined) return [];
+      const worth = path === TRANSCRIPTS ? TRANSCRIPTS_WORTH : 1;
+      return [{ test, cost: test.cpuSec * distance / worth }];
     }).sort((a, b) => a.cost - b.cost);
     let found = 0;
     for (const { test } of known) {
