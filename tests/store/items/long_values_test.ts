@@ -154,6 +154,19 @@ for (const layout of LAYOUTS) {
     store.check();
   });
 
+  test("a pinned value that was removed is freed when it is no longer pinned", (store) => {
+    const value = "b".repeat(UNPINNED_BYTES_MAX + 1);
+    const bytes = 2 * store.memory.options.memoryLimitBytes;
+    for (let stored = 0; stored < bytes; stored += value.length) {
+      assertEquals(store.store(SET, "key", value), Outcome.STORED);
+      const item = store.item("key");
+      assert(store.cache.pin(item));
+      store.remove("key");
+      store.cache.unpin(item);
+    }
+    store.check();
+  });
+
   test("values on both sides of SHORT_LENGTH_MAX replace and extend each other", (store) => {
     for (let length = SHORT_LENGTH_MAX - 1; length <= SHORT_LENGTH_MAX + 2; length++) {
       for (const fields of [{}, { clientFlags: 7 }, { explicit: true, explicitLow: 5 }]) {

@@ -1,9 +1,10 @@
-import { assert, assertEquals, assertGreater, assertLess } from "@std/assert";
+import { assert, assertEquals, assertGreater, assertLess, assertLessOrEqual } from "@std/assert";
 import { StoreMode } from "../../../store/operation.ts";
-import { CLASS, CONTROL, PAGE_OWNER } from "../../../store/memory/memory.ts";
+import { CLASS, CONTROL, NO_PAGE, PAGE, PAGE_OWNER } from "../../../store/memory/memory.ts";
 import { MIB } from "../../../store/limits.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { Eviction } from "../../../store/space/eviction.ts";
+import { PageSelector } from "../../../store/space/page_selector.ts";
 import { MoveResult, PageMover } from "../../../store/space/page_mover.ts";
 import { STAT } from "../../../store/stats.ts";
 import { movePage, TestStore } from "../../support/store.ts";
@@ -41,6 +42,21 @@ Deno.test("movePage() to 0 gives the page to the pool, and from 0 takes it there
   assertEquals(store.memory.control[CONTROL.FREE_PAGE_COUNT], free + 1);
   assertEquals(movePage(store.cache, 0, source), MoveResult.MOVED);
   assertEquals(store.memory.control[CONTROL.FREE_PAGE_COUNT], free);
+});
+
+Deno.test("a class with many free chunks spares a page, one of the emptiest", () => {
+  using store = new TestStore();
+  const source = fill(store, 1000);
+  const { links } = store.cache;
+  const selector = new PageSelector(links);
+  assertEquals(selector.spare(0), NO_PAGE);
+  for (let n = 0; n < 800; n++) store.remove(`key-${n}`);
+  const { classes, pages } = store.memory;
+  const used = (page: number): number => pages[page * PAGE.WORDS + PAGE.USED]!;
+  const page = selector.spare(0);
+  assertEquals(links.slabs.pageClass(page), source);
+  assertLessOrEqual(used(page), used(classes[source * CLASS.WORDS + CLASS.ROOM]!));
+  assertEquals(selector.spare(source), NO_PAGE);
 });
 
 Deno.test("movePage() refuses what cannot be", () => {
