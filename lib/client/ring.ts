@@ -1,11 +1,10 @@
 import { createHash } from "node:crypto";
 
-/** MD5 sums of a server of average weight; each gives 4 points on the ring, as in libketama. */
-const SUMS_PER_SERVER = 40;
+/** Points of a server of average weight on the ring, as in libketama. */
+const POINTS_PER_SERVER = 160;
+/** An MD5 sum gives 4 points. */
 const NUMBERS_PER_SUM = 4;
 const DEFAULT_PORT = "11211";
-/** Keeps a product that is whole from being rounded down, as in libmemcached. */
-const ROUNDING = 1e-10;
 
 interface Weighted<Server> {
   /** `host:port`, or the path of a Unix socket. */
@@ -30,7 +29,7 @@ export class KetamaRing<Server> {
   constructor(servers: readonly Weighted<Server>[]) {
     const total = servers.reduce((sum, { weight }) => sum + weight, 0);
     this.#points = servers
-      .flatMap((each) => pointsOf(each, each.weight / total * servers.length))
+      .flatMap((each) => pointsOf(each, sumsOf(each.weight, total, servers.length)))
       .sort((a, b) => a.hash - b.hash);
   }
 
@@ -49,11 +48,16 @@ export class KetamaRing<Server> {
   }
 }
 
-/** @param share The server's weight, divided by the average weight. */
-function pointsOf<Server>({ name, server }: Weighted<Server>, share: number): Point<Server>[] {
+/** Returns the number of MD5 sums of a server. libmemcached computes it with 32 bits, and so rounds some down. */
+function sumsOf(weight: number, total: number, servers: number): number {
+  const { fround } = Math;
+  const share = fround(fround(weight) / fround(total));
+  return Math.floor(fround(fround(share * POINTS_PER_SERVER) / NUMBERS_PER_SUM * servers));
+}
+
+function pointsOf<Server>({ name, server }: Weighted<Server>, sums: number): Point<Server>[] {
   const points: Point<Server>[] = [];
   const hashed = hashedName(name);
-  const sums = Math.floor(share * SUMS_PER_SERVER + ROUNDING);
   for (let sum = 0; sum < sums; sum++) {
     const digest = createHash("md5").update(`${hashed}-${sum}`).digest();
     for (let number = 0; number < NUMBERS_PER_SUM; number++) {

@@ -8,7 +8,7 @@ import { textOf } from "../../support/sessions/side.ts";
 import { startLeased } from "./servers.ts";
 
 const PYTHON = "/usr/bin/python3";
-const KEY_COUNT = 500;
+const KEY_COUNT = 2_000;
 const DEFAULT_PORT = 11211;
 const END = new TextEncoder().encode("END\r\n");
 
@@ -53,17 +53,34 @@ const hasPylibmc = isInstalled([PYTHON, "-c", "import pylibmc"]);
 for (const [family, places] of [["IPv4", IPV4], ["IPv6", IPV6]] as const) {
   Deno.test(`each key goes to the server that libmemcached's weighted ketama gives it, ${family}`, {
     ignore: !hasPylibmc || (family === "IPv6" && !hasIpv6()),
-  }, () => compare(places));
+  }, () => compare(places, WEIGHTS));
 }
 
+/** Weights whose shares libmemcached rounds: it computes with 32 bits. */
+const ROUNDED = [[1, 2, 7], [1, 29, 30], [1, 1, 58], new Array<number>(25).fill(1)];
+
+Deno.test(
+  "shares of weights are rounded as libmemcached does",
+  { ignore: !hasPylibmc },
+  async () => {
+    for (const weights of ROUNDED) {
+      const places = weights.map((_, index) => ({ hostname: `127.77.1.${index + 1}`, port: 0 }));
+      await compare(places, weights);
+    }
+  },
+);
+
 /** Compares the servers that libmemcached asks for keys with those of the ring. */
-async function compare(places: readonly { hostname: string; port: number }[]): Promise<void> {
+async function compare(
+  places: readonly { hostname: string; port: number }[],
+  weights: readonly number[],
+): Promise<void> {
   const listeners = places.map((place) => Deno.listen(place));
-  const asked = WEIGHTS.map((): string[] => []);
+  const asked = weights.map((): string[] => []);
   const noted = listeners.map((listener, index) => noteKeys(listener, asked[index]!));
   const weighted = listeners.map(({ addr }, index) => ({
     name: hostPortText(addr.hostname, addr.port),
-    weight: WEIGHTS[index]!,
+    weight: weights[index]!,
     server: index,
   }));
   const servers = weighted.map(({ name, weight }) => `${name}:${weight}`);
@@ -74,7 +91,7 @@ async function compare(places: readonly { hostname: string; port: number }[]): P
   await Promise.all(noted);
   assertEquals(code, 0, textOf(stderr));
   const ring = new KetamaRing(weighted);
-  const expected = WEIGHTS.map((): string[] => []);
+  const expected = weights.map((): string[] => []);
   for (let number = 0; number < KEY_COUNT; number++) {
     expected[ring.of(`key${number}`)]!.push(`key${number}`);
   }
