@@ -169,14 +169,19 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
       if (reply === "missing") throw new TokenOutError(place, "no value, or an update token");
       return new Section(
         this.#options,
-        (request) => connection.send(request),
+        (request) => {
+          if (this.serverOf(request.key) === server) return connection.send(request);
+          throw new RangeError(
+            `key ${request.key}: expected a key of ${server.name}, where the lock of ${key} is`,
+          );
+        },
         reply.fence,
         lost.signal,
         async () => {
           isReleased = true;
           // The end of the connection ends the lock, too.
           await connection.send(requests.unlock(bytes)).catch(() => {});
-          await connection.close();
+          await connection.close("the lock was given back");
         },
       );
     } catch (error) {

@@ -114,8 +114,8 @@ export class Connection {
   }
 
   /** Ends the connection; its requests fail. Resolves when the socket is closed. */
-  close(): Promise<void> {
-    this.#stop("closed", "the client was closed");
+  close(message = "the client was closed"): Promise<void> {
+    this.#stop("closed", message);
     return this.#gone;
   }
 

@@ -336,6 +336,7 @@ Deno.test("a lock that is not given, or is given back, leaves no connection", as
   const section = await client.lock("k");
   await section[Symbol.asyncDispose]();
   assert(!section.signal.aborted);
+  await assertRejects(() => section.get("k"), ConnectionError, "the lock was given back");
   await gone();
   const aborter = new AbortController();
   const aborted = assertRejects(() => client.lock("k", aborter), DOMException);
@@ -343,6 +344,21 @@ Deno.test("a lock that is not given, or is given back, leaves no connection", as
   aborter.abort();
   await aborted;
   await gone();
+});
+
+Deno.test("a section refuses keys of other servers: it speaks to that of the lock only", async () => {
+  await using one = new ScriptedPeer(answer);
+  await using other = new ScriptedPeer(answer);
+  const addresses = [one, other].map(({ port }) => `127.0.0.1:${port}`);
+  await using cache = new Cache(addresses, { connectMs: 20_000, replyMs: 20_000 });
+  const keys = Array.from({ length: 100 }, (_, number) => `k${number}`);
+  await cache.withLock("k0", async (section) => {
+    for (const key of keys) {
+      if (cache.serverNameOf(key) === cache.serverNameOf("k0")) await section.get(key);
+      else await assertRejects(() => section.get(key), RangeError, `key ${key}: expected a key of`);
+    }
+  });
+  assertEquals(one.connections + other.connections, 1);
 });
 
 Deno.test("close ends the waits of flows", async () => {
