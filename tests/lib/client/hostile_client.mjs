@@ -40,6 +40,29 @@ for (const [name, behave] of Object.entries(SERVERS)) {
   await new Promise((resolve) => server.close(resolve));
 }
 
+// Flows that wait for a lease, and for a server.
+const held = createServer((socket) =>
+  socket.on("data", (piece) => {
+    for (const line of `${piece}`.trim().split("\r\n")) {
+      const opaque = /O\d+$/.exec(line)[0];
+      const isRead = line.startsWith("mg ");
+      socket.write(isRead ? `VA 0 f0 c5 t3600 Z ${opaque}\r\n\r\n` : "SERVER_ERROR busy\r\n");
+    }
+  })
+);
+await new Promise((resolve) => held.listen(0, "127.0.0.1", resolve));
+const waiting = new Cache(`127.0.0.1:${held.address().port}`, { replyMs: 20_000 });
+const settled = Promise.allSettled([
+  waiting.getOrLoad("k", () => 1, { waitMs: 3_600_000 }),
+  waiting.put("l", () => 1, { limitMs: 3_600_000 }),
+]);
+while (waiting.counters.waits < 10) await new Promise((resolve) => setTimeout(resolve, 10));
+await waiting.close();
+const timers = process.getActiveResourcesInfo?.().filter((name) => name === "Timeout") ?? [];
+const [read, put] = (await settled).map(({ reason }) => reason?.constructor.name);
+console.log(`waits: ${read} ${put}, timers: ${timers.length}`);
+await new Promise((resolve) => held.close(resolve));
+
 const cache = new Cache("127.0.0.1:1");
 const WRONG = {
   "get": [5],

@@ -139,12 +139,18 @@ Deno.test("requests behind a long value are sent when a slow server has read it"
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as { port: number };
   const limits = { connectMs: 20_000, replyMs: 20_000, valueBytesMax: bytes.length };
-  const client = new Client(`127.0.0.1:${port}`, { ...limits, codec: bytesCodec });
+  const options = { ...limits, codec: bytesCodec };
+  const client = new Client(`127.0.0.1:${port}`, options);
+  const bounded = new Client(`127.0.0.1:${port}`, { ...options, queueBytesMax: 1_000 });
+  const closed = assertRejects(() => bounded.set("k", bytes), ConnectionError, "closed");
   const stored = client.set("k", bytes);
   // In a later turn of the event loop, when the socket takes no more.
   await new Promise((resolve) => setTimeout(resolve, 50));
   const found = client.get("k");
-  await new Promise((resolve) => setTimeout(resolve, 50));
+  // What the socket holds counts, too.
+  await assertRejects(() => bounded.get("k"), ConnectionError, "queueBytesMax is exceeded");
+  await bounded.close();
+  await closed;
   isReading();
   assertEquals([await stored, await found], [true, undefined]);
   await client.close();

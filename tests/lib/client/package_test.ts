@@ -50,6 +50,7 @@ bytes nobody asked for: ProtocolError ProtocolError
 an end: ConnectionError ConnectionError
 a reset: ConnectionError ConnectionError
 nothing: TimeoutError TimeoutError
+waits: ConnectionError UnfinishedError, timers: 0
 get: TypeError: key 5: expected a text
 set: TypeError: JSON cannot hold undefined
 append: TypeError: value "text": expected a Uint8Array
