@@ -169,21 +169,42 @@ class ViewsChaos extends Disturbed<Kind, ViewsRan> {
     );
   }
 
-  /** Ends the log under the origin, until the slot is gone: changes that it has not read are lost. */
+  /**
+   * Ends the log under the origin, and changes every item before it has another slot: only the gap tells of these
+   * changes. They are old values as soon as the origin says that they are applied.
+   */
   async #dropSlot(): Promise<void> {
     const slot = "FROM pg_replication_slots WHERE database = current_database()";
-    const { url } = this.database;
-    const postgres = await sharedPostgres();
+    await using writer = new TableWriter(this.database);
+    let lost: readonly Readonly<Record<string, unknown>>[] = [];
     await until(async () => {
-      await postgres.execute(`SELECT pg_terminate_backend(active_pid) ${slot} AND active`, url);
-      const drop = postgres.execute(`SELECT pg_drop_replication_slot(slot_name) ${slot}`, url);
-      return await drop.then(() => true, () => false);
+      try {
+        await writer.query(`SELECT pg_terminate_backend(active_pid) ${slot} AND active`);
+        lost = await writer.query(
+          `WITH dropped AS (SELECT pg_drop_replication_slot(slot_name) ${slot}) UPDATE item ` +
+            "SET count = count + 1 + 0 * (SELECT count(*) FROM dropped) RETURNING id, count",
+        );
+        return true;
+      } catch {
+        return false;
+      }
     });
+    await until(() => this.#isApplied());
+    const at = this.now++;
+    for (const { id, count } of lost) {
+      this.#applied.push({ id: Number(id), count: Number(count), at });
+    }
+    await Promise.all(this.#relays.map(async (relay) => {
+      const client = this.client(relay.port);
+      for (let id = 0; id < ITEMS; id++) await this.#readItem(client, id);
+    }));
   }
 
   /** Waits until the log is applied, and compares every view everywhere with its query. */
   protected override async finish(): Promise<ViewsRan> {
     await until(() => this.#isApplied());
+    const old = oldReads(this.#applied, this.#seen);
+    assertEquals(old, [], `${old.length} old values`);
     await using writer = new TableWriter(this.database);
     for (const relay of this.#relays) {
       const client = this.client(relay.port);
@@ -194,8 +215,6 @@ class ViewsChaos extends Disturbed<Kind, ViewsRan> {
         assertEquals(value, String(Object.values(row)[0]), `${key} at rest`);
       }
     }
-    const old = oldReads(this.#applied, this.#seen);
-    assertEquals(old, [], `${old.length} old values`);
     return {
       reads: this.#reads,
       writes: this.#writes,
@@ -233,19 +252,25 @@ class ViewsChaos extends Disturbed<Kind, ViewsRan> {
   async #read(relay: Relay): Promise<void> {
     const client = this.client(relay.port);
     while (!this.isOver) {
-      const [id, began] = [this.choose(ITEMS), this.now++];
+      const id = this.choose(ITEMS);
       const others = [`item:${id}`, `place:${this.choose(PLACES)}`, "total"];
       const key = others[this.choose(others.length)]!;
-      const value = await valueOf(client, key);
-      if (value === null) {
-        await pause();
-        continue;
-      }
-      this.#reads++;
-      if (!key.startsWith("item:")) continue;
-      const count = value === "" ? null : JSON.parse(value).count as number;
-      this.#seen.push({ id, count, began });
+      const isRead = key.startsWith("item:")
+        ? await this.#readItem(client, id)
+        : await valueOf(client, key) !== null;
+      if (isRead) this.#reads++;
+      else await pause();
     }
+  }
+
+  /** Reads an item, and keeps its count for `oldReads`. @returns Whether somebody has answered. */
+  async #readItem(client: PatientClient, id: number): Promise<boolean> {
+    const began = this.now++;
+    const value = await valueOf(client, `item:${id}`);
+    if (value === null) return false;
+    const count = value === "" ? null : JSON.parse(value).count as number;
+    this.#seen.push({ id, count, began });
+    return true;
   }
 
   /** Counts an item up, moves it to another place, and asks at times when that is applied. */
