@@ -266,6 +266,23 @@ Deno.test("commands whose level depends on their words", () => {
   });
 });
 
+Deno.test("binary statistics are for every user, except the words that change them", () => {
+  withSide((side) => {
+    const status = (login: string, key: string): number => {
+      const peer = side.connect();
+      peer.ask(login);
+      const reply = peer.ask(packetText({ opcode: 0x10, key, extras: "", value: "" }));
+      peer.disconnect();
+      return binaryReplies(reply)[0]!.status;
+    };
+    const words = ["", "settings", "reset", "detail on"];
+    assertEquals(words.map((word) => status(saslLogin("ann", "nna"), word)), [0, 0, 0, 0]);
+    assertEquals(words.map((word) => status(saslLogin("carl", "lrac"), word)), [
+      ...[0, 0, REFUSED, REFUSED],
+    ]);
+  });
+});
+
 Deno.test("every row of the command tables has a level that a request of the tests reaches", () => {
   const names = new Set(REQUESTS.map(({ name }) => name.split(" ").slice(0, 2).join(" ")));
   for (const { name } of COMMANDS) {
