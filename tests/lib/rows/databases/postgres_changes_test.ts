@@ -113,3 +113,36 @@ testChanges("a slot that the server has given up is a gap", async ({ backend, ex
   await takeUntil(again, "one");
   await again.close();
 });
+
+testChanges("a new slot is a gap until everything is emptied", async ({ backend, execute }) => {
+  await (await openStream(backend)).close();
+  await until(async () => {
+    const drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots " +
+      "WHERE database = current_database()";
+    return await execute(drop).then(() => true, () => false);
+  });
+  for (const reason of [/does not exist/, /was not followed before/]) {
+    const unbegun = await backend.openChanges(true);
+    assertMatch(unbegun.gap!, reason);
+    await unbegun.close();
+  }
+  await (await openStream(backend)).close();
+  const whole = await backend.openChanges(true);
+  assertEquals(whole.gap, null);
+  await whole.close();
+});
+
+testChanges("the connection of an origin before is ended", async ({ backend, execute }) => {
+  const before = await openStream(backend);
+  let after: ChangeStream | null = null;
+  await until(async () => {
+    const stream = await backend.openChanges(true);
+    // The server needs a while to end the other one.
+    await stream.begin().then(() => after = stream, () => stream.close());
+    return after !== null;
+  });
+  await execute("INSERT INTO kv (key) VALUES ('one'::bytea)");
+  await takeUntil(after!, "one");
+  await after!.close();
+  await before.close();
+});
