@@ -2,6 +2,7 @@ import { DatabaseSync, type SQLOutputValue, type StatementSync } from "node:sqli
 import { reasonOf } from "../../reason.ts";
 import { isCanonical, type ParameterType, textOf } from "../views/parameter_type.ts";
 import {
+  resultMistakes,
   type View,
   type ViewMistake,
   type Views,
@@ -198,11 +199,24 @@ function inspect(
     return null;
   }
   const results = database.prepare(query).columns().map(({ name }) => name);
-  if (view.result === "raw" && results.length !== 1) {
-    complain(`value raw needs a query with one column, this one has ${results.length}`);
+  for (const text of resultMistakes(view, results)) complain(text);
+  const types = typesOf(database, view, names, complain);
+  const named = new Set(view.changes.map(({ table }) => table.toLowerCase()));
+  for (const table of tables) {
+    if (!named.has(table.toLowerCase())) {
+      complain(`its query reads table ${table}, which changes must name`);
+    }
   }
-  const twice = results.find((name, index) => results.indexOf(name) !== index);
-  if (twice !== undefined) complain(`its result has two columns ${twice}: name one AS another`);
+  return { view, statement, types, tables, scans };
+}
+
+/** Returns the types of the parameters: those of the columns that the view's changes name. */
+function typesOf(
+  database: DatabaseSync,
+  view: View,
+  names: TableNames,
+  complain: (text: string) => void,
+): ParameterType[] {
   const types = view.keys.names.map(() => new Set<ParameterType>());
   for (const { table, keys } of view.changes) {
     const columns = columnsOf(database, table);
@@ -226,17 +240,11 @@ function inspect(
     if (each.size > 1) {
       complain(`{${view.keys.names[index]}} is an integer in one table and text in another`);
     }
-    if (each.has("text") && COLLATION.test(query)) {
+    if (each.has("text") && COLLATION.test(view.query)) {
       complain("its query compares text by a collation");
     }
   }
-  const named = new Set(view.changes.map(({ table }) => table.toLowerCase()));
-  for (const table of tables) {
-    if (!named.has(table.toLowerCase())) {
-      complain(`its query reads table ${table}, which changes must name`);
-    }
-  }
-  return { view, statement, types: types.map(([type]) => type ?? "text"), tables, scans };
+  return types.map(([type]) => type ?? "text");
 }
 
 /** Returns the tables that a query opens. */

@@ -56,6 +56,18 @@ export function withParameters(
   });
 }
 
+/** Yields why a result with these columns cannot become the view's value. */
+export function* resultMistakes(
+  { result }: View,
+  columns: readonly string[],
+): Generator<string> {
+  if (result === "raw" && columns.length !== 1) {
+    yield `value raw needs a query with one column, this one has ${columns.length}`;
+  }
+  const twice = columns.find((name, index) => columns.indexOf(name) !== index);
+  if (twice !== undefined) yield `its result has two columns ${twice}: name one AS another`;
+}
+
 /** The views of a file, in its order: a key belongs to the first that it fits. */
 export class Views {
   static readonly NONE = new Views([]);

@@ -1,6 +1,6 @@
 import { reasonOf } from "../../../reason.ts";
 import { haveSameTexts, type ParameterType } from "../../views/parameter_type.ts";
-import { type View, type ViewMistake, withParameters } from "../../views/view.ts";
+import { resultMistakes, type View, type ViewMistake, withParameters } from "../../views/view.ts";
 import type { InspectedView } from "../backend.ts";
 import { quotedNames, type TableNames } from "../table.ts";
 import {
@@ -136,12 +136,7 @@ async function typesOf(
     complain(reasonOf(error));
     return null;
   }
-  const { columns } = described;
-  if (view.result === "raw" && columns.length !== 1) {
-    complain(`value raw needs a query with one column, this one has ${columns.length}`);
-  }
-  const twice = columns.find((name, index) => columns.indexOf(name) !== index);
-  if (twice !== undefined) complain(`its result has two columns ${twice}: name one AS another`);
+  for (const text of resultMistakes(view, described.columns)) complain(text);
   const rows = await session.query(TYPE_NAMES, [described.parameterTypes.join()]);
   const types = view.keys.names.map((name, index) => {
     const found = rows[index]!["name"] as string;
