@@ -18,6 +18,7 @@ import {
 import { RowKind, type RowRequest } from "../../../store/row_cache.ts";
 import type { RequestSlot } from "../../../store/rows/row_requests.ts";
 import { KEY } from "../key_record.ts";
+import { type LeaseCache, stepOfReader } from "../lease_reader.ts";
 import { OriginStore } from "../origins/origin_store.ts";
 import { Table } from "../origins/table.ts";
 import { RecordingList } from "../proxies/recording_list.ts";
@@ -53,13 +54,6 @@ interface Running {
   deletion: Deletion | undefined;
   /** A result that has not reached the flow. */
   end: { readonly result: StepResults[StepKind] } | undefined;
-}
-
-/** A listed cache, or the cache of a node. */
-interface LeaseCache {
-  /** A version; "absent" is no value of such a cache. */
-  value: number | null;
-  leaseId: number;
 }
 
 interface ListedCache extends LeaseCache {
@@ -229,41 +223,17 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
     });
   }
 
-  /** A step of a reader. @param begin Begins to read at the origin. */
+  /** @param read Begins to read at the origin. */
   #readAtCache(
     actor: Actor,
     cache: LeaseCache,
     name: string,
     isOpen: boolean,
-    begin: (done: (read: Read) => void) => void,
+    read: (done: (read: Read) => void) => void,
   ): void {
-    switch (actor.state) {
-      case "idle":
-        if (cache.value !== null || cache.leaseId !== 0 || !isOpen) {
-          actor.state = "ended";
-          return;
-        }
-        this.note(`${actor.name} takes the lease of ${name}`);
-        actor.leaseId = cache.leaseId = ++this.#lastLease;
-        actor.state = "leased";
-        return;
-      case "leased":
-        this.note(`${actor.name} asks the origin`);
-        actor.state = "waiting";
-        return begin((read) => {
-          actor.state = "read";
-          actor.read = read;
-        });
-      default: {
-        const { row, cacheable } = actor.read!;
-        actor.state = "ended";
-        if (cache.leaseId !== actor.leaseId) return;
-        cache.leaseId = 0;
-        if (!cacheable || row === null) return;
-        this.note(`${actor.name} fills ${name} with version ${row.version}`);
-        cache.value = row.version;
-      }
-    }
+    const newLease = (): number => ++this.#lastLease;
+    const note = (text: string): void => this.note(text);
+    stepOfReader(actor, cache, { name, isOpen, newLease, note, read });
   }
 
   #write(actor: Actor): void {

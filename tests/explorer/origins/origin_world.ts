@@ -7,6 +7,7 @@ import { Outcome } from "../../../store/outcome.ts";
 import { RowKind, type RowRequest } from "../../../store/row_cache.ts";
 import type { Move } from "../explore.ts";
 import { KEY } from "../key_record.ts";
+import { type LeaseCache, stepOfReader } from "../lease_reader.ts";
 import { RecordingList } from "../proxies/recording_list.ts";
 import { RecordingStates } from "../proxies/recording_states.ts";
 import type { Answer } from "../steps.ts";
@@ -38,7 +39,7 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
   #cores: Core[] = [];
   #actors: Actor[] = [];
   #running: Running[] = [];
-  #caches: { value: number | null; leaseId: number }[] = [];
+  #caches: LeaseCache[] = [];
   #lastLease = 0;
   #wrong: string | undefined;
 
@@ -171,37 +172,17 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
   }
 
   #actAtCache(actor: Actor, at: number): void {
-    const cache = this.#caches[at]!;
-    switch (actor.state) {
-      case "idle":
-        if (cache.value !== null || cache.leaseId !== 0) {
-          actor.state = "ended";
-          return;
-        }
-        this.note(`${actor.name} takes the lease of cache ${at + 1}`);
-        actor.leaseId = cache.leaseId = ++this.#lastLease;
-        actor.state = "leased";
-        return;
-      case "leased": {
-        this.note(`${actor.name} sends uget`);
-        actor.state = "waiting";
-        const core = this.#cores[0]!;
+    const core = this.#cores[0]!;
+    stepOfReader(actor, this.#caches[at]!, {
+      name: `cache ${at + 1}`,
+      isOpen: true,
+      newLease: () => ++this.#lastLease,
+      note: (text) => this.note(text),
+      read: (done) => {
         const read = core.flows.read([KEY], core.flows.caches.isReadable(at));
-        return this.#begin(core, () => actor.name, read, (reads) => {
-          actor.state = "read";
-          [actor.read] = reads as Read[];
-        });
-      }
-      default: {
-        const { row, cacheable } = actor.read!;
-        actor.state = "ended";
-        if (cache.leaseId !== actor.leaseId) return;
-        cache.leaseId = 0;
-        if (!cacheable || row === null) return;
-        this.note(`${actor.name} fills cache ${at + 1} with version ${row.version}`);
-        cache.value = row.version;
-      }
-    }
+        this.#begin(core, () => actor.name, read, (reads) => done((reads as Read[])[0]!));
+      },
+    });
   }
 
   /** Gives clients the results that there are. */

@@ -1,21 +1,10 @@
 import { mock } from "node:test";
 import { assertEquals } from "@std/assert";
 import { bindNative } from "../../../../lib/net/native/bind.ts";
+import { NATIVE_OPTIONS } from "../../../support/servers/native_in_process.ts";
 import { replaceCalls } from "../../../support/servers/replaced_calls.ts";
 import { TRANSPORTS } from "../../../support/servers/server_process.ts";
 
-const OPTIONS = {
-  threads: 1,
-  backlog: 1,
-  maxconnsFast: true,
-  idleTimeoutSec: 0,
-  sendTimeoutSec: 60,
-  lockIdleTimeoutSec: 0,
-  authTimeoutSec: 30,
-  udpReplyMaxBytes: 4096,
-  tls: null,
-  ioUring: "off",
-} as const;
 const SECONDS_BETWEEN = 5;
 
 Deno.test("freed memory of the C library is given back to the system every few seconds", {
@@ -28,7 +17,7 @@ Deno.test("freed memory of the C library is given back to the system every few s
   mock.timers.enable({ apis: ["setInterval"] });
   try {
     const listen = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "auto" } as const;
-    const transport = bindNative([listen], OPTIONS);
+    const transport = bindNative([listen], NATIVE_OPTIONS);
     mock.timers.tick(2 * SECONDS_BETWEEN * 1000);
     assertEquals(trims, [0, 0]);
     transport.close();
