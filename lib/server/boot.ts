@@ -1,10 +1,5 @@
-import { Tunables } from "../../protocol/tunables.ts";
-import { createSharedState, type SharedState } from "../../protocol/thread_context.ts";
+import { type SharedState } from "../../protocol/thread_context.ts";
 import type { Cache } from "../../store/cache.ts";
-import { formatCache } from "../../store/row_cache.ts";
-import { checkStore, createSharedMemory, Memory } from "../../store/setup.ts";
-import type { StoreOptions } from "../../store/limits.ts";
-import { ConnectionTable } from "../../store/connections.ts";
 import { ExitCode, refuseUsage } from "../cli/exit.ts";
 import { type RowArguments, type ServerOptions, withBound } from "../cli/options.ts";
 import type { NodeOptions } from "../rows/nodes/options.ts";
@@ -23,8 +18,13 @@ import {
   TlsError,
   type TransportEvent,
 } from "../net/transport.ts";
-import { bindTransport, chooseTransport, type TransportName } from "../net/transports.ts";
-import { readUserFile } from "../auth/user_file.ts";
+import {
+  bindTransport,
+  chooseTransport,
+  type ThreadMember,
+  type TransportName,
+} from "../net/transports.ts";
+import { readUserFile, type Users } from "../auth/user_file.ts";
 import { Authentication } from "./authentication.ts";
 import { openAdmin } from "./admin.ts";
 import { announce, announceAdmin, byProtocol } from "./announce.ts";
@@ -34,18 +34,14 @@ import { reasonOf } from "../reason.ts";
 import { Snapshot } from "../snapshot/snapshot.ts";
 import { Stop } from "../stop.ts";
 import { RowKeeping } from "./row_keeping.ts";
+import { checkAtEnd, makeStore } from "./shared_store.ts";
 import { logStartFailure } from "./start_failure.ts";
 import { ServiceManager } from "./service_manager.ts";
-import { type Milestone, Threads } from "./threads.ts";
+import { Threads } from "./threads.ts";
 import { Ticker } from "./ticker.ts";
 
 /** Added to the drain time of the threads. */
 const DRAIN_MARGIN_MS = 1000;
-/** More threads than this, and than so many for each processor, cause a warning. */
-const THREADS_UNWARNED = 8;
-const THREADS_PER_PROCESSOR = 4;
-/** The server listens when so many threads, and one for each processor, are ready. The others join one by one. */
-const THREADS_FIRST = 4;
 /** At this verbosity (-vvv) and above the server checks the whole store at exit. */
 const CHECKING_VERBOSITY = 3;
 
@@ -88,76 +84,82 @@ function toRows(
 async function run(
   options: ServerOptions,
   rows: RowsOptions | NodeOptions | null,
-  name: TransportName,
+  transportName: TransportName,
 ): Promise<ExitCode> {
   using open = new DisposableStack();
   const stop = new Stop((status) => {
     open.dispose();
     Deno.exit(status);
   });
-  const server = await start(options, rows, name, stop, open);
+  const manager = new ServiceManager(transportName);
+  const lifecycleShared = Lifecycle.createShared(options.transport.threads);
+  const lifecycle = new Lifecycle(lifecycleShared);
+  const server = await start(
+    { options, rows, transportName, stop, open, manager, lifecycleShared, lifecycle },
+  );
   if (server === null) return ExitCode.OK;
   await stop.requested;
-  await shutDown(server, options);
+  await shutDown(server);
   return options.settings.verbosity < CHECKING_VERBOSITY
     ? ExitCode.OK
     : checkAtEnd(server.cache.memory);
 }
 
-/** A server that accepts connections. */
-interface Server {
-  readonly lifecycle: Lifecycle;
-  readonly transport: BoundTransport;
-  readonly threads: Threads;
-  /** For the main thread. */
-  readonly cache: Cache;
-  readonly ticker: Ticker;
-  /** Null without `-Y`. */
-  readonly authentication: Authentication | null;
-  /** Null without `--state-dir`. */
-  readonly journal: Journal | null;
+/** The process, as the steps of its start see it. */
+interface Process {
+  readonly options: ServerOptions;
+  readonly rows: RowsOptions | NodeOptions | null;
+  readonly transportName: TransportName;
+  readonly stop: Stop;
+  /** Receives every resource to close when the process ends, also if the start fails. */
+  readonly open: DisposableStack;
   readonly manager: ServiceManager;
-  /** Null without `--snapshot`. */
-  readonly snapshot: Snapshot | null;
-  readonly keeping: RowKeeping;
-  /** Null without `--db`. */
-  readonly origin: Origin | null;
-  /** Null without `--admin`. */
-  readonly admin: AdminServer | null;
+  /** Memory of `lifecycle`, for other threads. */
+  readonly lifecycleShared: SharedArrayBuffer;
+  readonly lifecycle: Lifecycle;
+}
+
+/** Ends the process at once because a thread has failed. */
+function died({ stop }: Process, reason: string): void {
+  logProcess("fatal", "thread_died", `a thread failed, stopping: ${reason}`, { reason });
+  stop.exitNow(ExitCode.SOFTWARE);
 }
 
 /**
  * Starts a server. The sockets open in this order: UDP, metrics, TCP. Until the process is RUNNING no
  * connection has been accepted, so a signal may end it at once.
  *
- * @param open Receives every resource to close when the process ends, also if the start fails.
  * @returns Null if the server was stopped during the start.
  */
-async function start(
-  options: ServerOptions,
-  rows: RowsOptions | NodeOptions | null,
-  name: TransportName,
-  stop: Stop,
-  open: DisposableStack,
-): Promise<Server | null> {
+async function start(process: Process): Promise<Server | null> {
   const startMs = performance.now();
-  const { authFile, pid } = options.settings;
-  const manager = new ServiceManager(name);
+  const bound = await bind(process);
+  const filled = await fill(process, bound);
+  return filled && await admit(process, bound, filled, startMs);
+}
+
+/** The parts of a server that come before its store. */
+interface Bound {
+  readonly pidFile: PidFile;
+  /** Null without `-Y`. */
+  readonly users: Users | null;
+  readonly transport: BoundTransport;
+  /** Null without `--snapshot`. */
+  readonly snapshot: Snapshot | null;
+}
+
+/** Binds the sockets; nothing listens yet. */
+async function bind(process: Process): Promise<Bound> {
+  const { options, transportName, stop, open, manager, lifecycle } = process;
+  const { authFile } = options.settings;
   const users = authFile === null ? null : readUserFile(authFile);
   // Before the first client: signals need descriptors, and Deno ends the process if there are none left.
   stop.handleSignals();
   const pidFile = open.adopt(new PidFile(options.pidFile), (file) => file.remove());
-  const lifecycleShared = Lifecycle.createShared(options.transport.threads);
-  const lifecycle = new Lifecycle(lifecycleShared);
   const listens = [...options.listens, ...options.counters?.listens ?? []];
+  const passed = ServiceManager.passedSockets(transportName);
   const transport = open.adopt(
-    await bindTransport(
-      name,
-      listens,
-      options.transport,
-      lifecycle,
-      ServiceManager.passedSockets(name),
-    ),
+    await bindTransport(transportName, listens, options.transport, lifecycle, passed),
     (bound) => bound.close(),
   );
   ServiceManager.warnOfUnused(transport.unusedSockets ?? []);
@@ -166,49 +168,77 @@ async function start(
     options.snapshot && new Snapshot(options.snapshot, () => manager.goesOn()),
     (file) => file?.close(),
   );
+  return { pidFile, users, transport, snapshot };
+}
+
+/** The parts of a server that make, fill or use its store. */
+interface Filled {
+  readonly shared: SharedState;
+  /** For the main thread. */
+  readonly cache: Cache;
+  /** Null without `-Y`. */
+  readonly authentication: Authentication | null;
+  readonly threads: Threads;
+  readonly keeping: RowKeeping;
+  /** Null without `--state-dir`. */
+  readonly journal: Journal | null;
+  /** Null without `--db` and `--origin`. */
+  readonly origin: Origin | null;
+}
+
+/** Starts the threads and fills the store. @returns Null if the server was stopped. */
+async function fill(process: Process, bound: Bound): Promise<Filled | null> {
+  const { options, rows, stop, lifecycle } = process;
+  const { transport, snapshot } = bound;
   const { shared, cache } = makeStore(options, rows, transport, snapshot);
-  const authentication = users && new Authentication(authFile!, users, shared, transport);
-  if (authentication !== null) stop.onHangup(() => authentication.reload());
-  const died = (reason: string): void => {
-    logProcess("fatal", "thread_died", `a thread failed, stopping: ${reason}`, { reason });
-    stop.exitNow(ExitCode.SOFTWARE);
-  };
-  const threads = makeThreads(stop, authentication, died);
-  const threadCount = options.transport.threads;
-  warnOfThreads(threadCount);
-  const startThread = threadStarter(threads, transport, options, shared, lifecycleShared);
-  const firstCount = Math.min(threadCount, Math.max(THREADS_FIRST, navigator.hardwareConcurrency));
-  for (let index = 0; index < firstCount; index++) await startThread(index, stop);
+  const authentication = authenticate(process, bound, shared);
+  const threads = makeThreads(process, bound, shared, authentication);
+  await threads.startFirst(stop);
   // While the threads warm up. They do not use the store yet.
   const keeping = new RowKeeping(rows, snapshot);
   await Promise.race([snapshot?.load(cache, keeping.removedAtStart), stop.requested]);
   if (stop.isRequested) return null;
   // After the items: the keys of update tokens lose theirs.
-  const journal = await startJournal(options, transport, shared, lifecycleShared, died);
-  if (!await reach("warm", threads, stop)) return null;
+  const journal = await startJournal(process, bound, shared);
+  if (!await threads.reachOrStop("warm", stop)) return null;
   lifecycle.phase = LifecyclePhase.OPENING;
-  if (!await reach("open", threads, stop)) return null;
+  if (!await threads.reachOrStop("open", stop)) return null;
   // After the ports are bound: a second server on a port in use must not take the database over.
   const origin = rows && await Promise.race([
-    startOrigin(rows, keeping, transport, shared, lifecycleShared, stop, died),
+    startOrigin(process, rows, bound, shared, keeping),
     stop.requested.then(() => null),
   ]);
   if (stop.isRequested) return null;
+  return { shared, cache, authentication, threads, keeping, journal, origin };
+}
+
+/** A server that accepts connections. */
+interface Server extends Process, Bound, Filled {
+  readonly ticker: Ticker;
+  /** Null without `--admin`. */
+  readonly admin: AdminServer | null;
+}
+
+/** Lets clients connect, after every other step of the start. @returns Null if the server was stopped. */
+async function admit(
+  process: Process,
+  bound: Bound,
+  filled: Filled,
+  startMs: number,
+): Promise<Server | null> {
+  const { options, stop, open, manager, lifecycle } = process;
+  const { pidFile, transport, snapshot } = bound;
+  const { cache, threads } = filled;
   const admin = open.adopt(
-    await openAdmin(
-      options,
-      { cache, shared, lifecycle, transport, origin, authentication },
-      logEvent,
-    ),
+    await openAdmin(options, { ...filled, lifecycle, transport }, logEvent),
     (server) => server?.close(),
   );
-  // Last, after every other step of the start: clients can connect now.
   lifecycle.phase = LifecyclePhase.LISTENING;
-  if (!await reach("listening", threads, stop)) return null;
+  if (!await threads.reachOrStop("listening", stop)) return null;
   snapshot?.retire();
   transport.listen();
   const [cacheListens] = byProtocol(transport.listens);
-  const problems = writeFiles(pidFile, pid, cacheListens);
+  const problems = writeFiles(pidFile, options.settings.pid, cacheListens);
   announce(options, transport);
   if (admin !== null) announceAdmin(admin.listen);
   logUnwritten(problems);
@@ -216,48 +246,66 @@ async function start(
   ticker.start();
   admin?.serve();
   lifecycle.phase = LifecyclePhase.RUNNING;
-  manager.ready(`serving, ${threadCount} threads`);
-  joinThreads(firstCount, threadCount, threads, startThread, stop).catch((error) =>
-    died(reasonOf(error))
-  );
-  return {
-    lifecycle,
-    transport,
-    threads,
-    cache,
-    ticker,
-    authentication,
-    journal,
-    snapshot,
-    keeping,
-    manager,
-    origin,
-    admin,
-  };
+  manager.ready(`serving, ${options.transport.threads} threads`);
+  threads.startRest(stop).catch((error) => died(process, reasonOf(error)));
+  return { ...process, ...bound, ...filled, ticker, admin };
 }
 
-/** Waits until every thread has reached a milestone. @returns False if the server was stopped before. */
-async function reach(milestone: Milestone, threads: Threads, stop: Stop): Promise<boolean> {
-  await Promise.race([threads.reach(milestone), stop.requested]);
-  return !stop.isRequested;
+/** @returns Null without `-Y`. */
+function authenticate(
+  { options: { settings: { authFile } }, stop }: Process,
+  { users, transport }: Bound,
+  shared: SharedState,
+): Authentication | null {
+  if (users === null) return null;
+  const authentication = new Authentication(authFile!, users, shared, transport);
+  stop.onHangup(() => authentication.reload());
+  return authentication;
+}
+
+function makeThreads(
+  process: Process,
+  { transport }: Bound,
+  shared: SharedState,
+  authentication: Authentication | null,
+): Threads {
+  const { options, stop, lifecycleShared } = process;
+  const { transport: transportOptions, counters } = options;
+  const settings = withBound(options.settings, transport);
+  return new Threads(
+    transportOptions.threads,
+    (threadIndex) => ({
+      threadIndex,
+      transport: transport.name,
+      workerData: transport.workerData(threadIndex),
+      transportOptions,
+      counters,
+      settings,
+      shared,
+      lifecycle: lifecycleShared,
+    }),
+    {
+      authenticate: (owner, credentials) => {
+        authentication?.check(owner, credentials);
+      },
+      shutdown: () => stop.request("shutdown command", ExitCode.OK),
+      event: logEvent,
+      died: (reason) => died(process, reason),
+    },
+  );
 }
 
 /** Finishes requests in progress, then ends the threads, and writes the snapshot. */
-async function shutDown(server: Server, options: ServerOptions): Promise<void> {
+async function shutDown(server: Server): Promise<void> {
+  const { options, cache, snapshot, keeping } = server;
   server.manager.stopping();
   server.authentication?.stop();
-  const hasEnded = await drain(server, options.transport.threads);
+  const hasEnded = await drain(server);
   const mark = await server.origin?.stop() ?? "";
-  const { version } = options.settings;
-  const { keeping } = server;
   if (hasEnded) {
-    await server.snapshot?.save(
-      server.cache,
-      version,
-      keeping.saved(mark),
-      keeping.removedAtEnd(mark),
-    );
-  } else server.snapshot?.reportUnfinished();
+    const { version } = options.settings;
+    await snapshot?.save(cache, version, keeping.saved(mark), keeping.removedAtEnd(mark));
+  } else snapshot?.reportUnfinished();
   await server.journal?.stop();
   await server.admin?.stop();
   server.ticker.stop();
@@ -265,155 +313,68 @@ async function shutDown(server: Server, options: ServerOptions): Promise<void> {
 
 /** Starts the journal's thread. @returns Null without `--state-dir`. @throws StateError */
 async function startJournal(
-  { journal }: ServerOptions,
-  transport: BoundTransport,
+  process: Process,
+  bound: Bound,
   { memory }: SharedState,
-  lifecycle: SharedArrayBuffer,
-  died: (reason: string) => void,
 ): Promise<Journal | null> {
+  const { options: { journal }, lifecycleShared } = process;
   if (journal === null) return null;
-  const member = { transport: transport.name, workerData: transport.workerData(0) };
-  const start = { ...journal, shared: memory, lifecycle, member };
-  return await Journal.start(start, { event: logEvent, died });
+  const start = {
+    ...journal,
+    shared: memory,
+    lifecycle: lifecycleShared,
+    member: memberOf(bound),
+  };
+  return await Journal.start(start, { event: logEvent, died: (reason) => died(process, reason) });
+}
+
+/** The part of the transport with which a thread of the process wakes the serving threads. */
+function memberOf({ transport }: Bound): ThreadMember {
+  return { transport: transport.name, workerData: transport.workerData(0) };
 }
 
 /** Starts the database thread, which takes the database over. @throws OriginError */
 async function startOrigin(
-  options: RowsOptions | NodeOptions,
-  keeping: RowKeeping,
-  transport: BoundTransport,
+  process: Process,
+  rows: RowsOptions | NodeOptions,
+  bound: Bound,
   { memory }: SharedState,
-  lifecycle: SharedArrayBuffer,
-  stop: Stop,
-  died: (reason: string) => void,
+  { savedMark, savesRows }: RowKeeping,
 ): Promise<Origin> {
   const { Origin } = await import("../rows/origin.ts");
-  const member = { transport: transport.name, workerData: transport.workerData(0) };
-  const deposed = (reason: string): void => {
-    logProcess("fatal", "deposed", `${reason}; stopping: this server must answer no row any more`, {
-      reason,
-    });
-    stop.exitNow(ExitCode.UNAVAILABLE);
+  const { stop, lifecycleShared } = process;
+  const start = {
+    options: named(rows, bound),
+    shared: memory,
+    lifecycle: lifecycleShared,
+    member: memberOf(bound),
+    savedMark,
+    savesRows,
   };
-  const { savedMark, savesRows } = keeping;
-  // Only a bound transport knows the port of a listener on port 0.
-  const [[first]] = byProtocol(transport.listens);
-  const own = "origins" in options && options.name === "" && first !== undefined
-    ? { ...options, name: listenerName(first) }
-    : options;
-  const start = { options: own, shared: memory, lifecycle, member, savedMark, savesRows };
   const origin = await Origin.start(start, {
     event: ({ level, event, message, fields }) => logProcess(level, event, message, fields),
-    deposed,
-    died,
+    deposed: (reason) => {
+      const message = `${reason}; stopping: this server must answer no row any more`;
+      logProcess("fatal", "deposed", message, { reason });
+      stop.exitNow(ExitCode.UNAVAILABLE);
+    },
+    died: (reason) => died(process, reason),
   });
-  if ("cachesPath" in options && (options.cachesPath !== "" || options.viewsPath !== "")) {
+  if ("cachesPath" in rows && (rows.cachesPath !== "" || rows.viewsPath !== "")) {
     stop.onHangup(() => origin.reloadFiles());
   }
   return origin;
 }
 
-function makeThreads(
-  stop: Stop,
-  authentication: Authentication | null,
-  died: (reason: string) => void,
-): Threads {
-  return new Threads({
-    authenticate: (owner, credentials) => {
-      authentication?.check(owner, credentials);
-    },
-    shutdown: () => stop.request("shutdown command", ExitCode.OK),
-    event: logEvent,
-    died,
-  });
-}
-
-/** Makes the shared memory and an empty store in it. The returned cache is for the main thread. */
-function makeStore(
-  options: ServerOptions,
-  rows: RowsOptions | NodeOptions | null,
-  transport: BoundTransport,
-  snapshot: Snapshot | null,
-): { shared: SharedState; cache: Cache } {
-  const { store } = options;
-  const wanted: StoreOptions = {
-    ...store,
-    rows: store.rows && { ...store.rows, rightFrom: rows?.rightFrom },
-  };
-  const memory = createSharedMemory(snapshot?.storeOptions(wanted) ?? wanted);
-  const shared = createSharedState(memory, options.settings);
-  const tunables = new Tunables(shared.tunables);
-  for (const [name, value] of options.tunables) tunables.set(name, value);
-  configureLog(options.logFormat, () => tunables.get("verbosity"));
-  const connections = new ConnectionTable(shared.memory.connections);
-  const [listens] = byProtocol(transport.listens);
-  for (const listen of listens) connections.addListener(listenerName(listen));
-  const cache = formatCache(new Memory(shared.memory));
-  // Before anything has a deadline.
-  if (snapshot !== null) cache.snapshots.resumeClock(snapshot.clockMs);
-  if (options.store.tokenPersistence === "volatile") {
-    cache.tokens.quarantineFor(options.settings.tokenQuarantineSec);
-  }
-  cache.mutex.nowMs = () => performance.now();
-  cache.onReady = (index) => transport.wake(index);
-  return { shared, cache };
-}
-
-/** Warns if there are far more threads than processors. */
-function warnOfThreads(threads: number): void {
-  const processors = navigator.hardwareConcurrency;
-  if (threads <= Math.max(THREADS_UNWARNED, THREADS_PER_PROCESSOR * processors)) return;
-  logProcess(
-    "warning",
-    "many_threads",
-    `-t ${threads}: ${processors} processors; each thread takes about 25 MB and a quarter of a ` +
-      "second of a processor at the start; use as many threads as processors",
-    { threads, processors },
-  );
-}
-
-/**
- * Returns a function that starts a thread, unless the server is stopped. A thread's creation blocks: signals are
- * handled before.
- */
-function threadStarter(
-  threads: Threads,
-  transport: BoundTransport,
-  options: ServerOptions,
-  shared: SharedState,
-  lifecycle: SharedArrayBuffer,
-): (threadIndex: number, stop: Stop) => Promise<void> {
-  const settings = withBound(options.settings, transport);
-  return async (threadIndex, stop) => {
-    await new Promise((resolve) => setTimeout(resolve));
-    if (stop.isRequested) return;
-    threads.start({
-      threadIndex,
-      transport: transport.name,
-      workerData: transport.workerData(threadIndex),
-      transportOptions: options.transport,
-      counters: options.counters,
-      settings,
-      shared,
-      lifecycle,
-    });
-  };
-}
-
-/** Starts the threads from `first` on while others serve, one at a time: they take the processors from each other. */
-async function joinThreads(
-  first: number,
-  count: number,
-  threads: Threads,
-  startThread: (threadIndex: number, stop: Stop) => Promise<void>,
-  stop: Stop,
-): Promise<void> {
-  if (first === count) return;
-  for (let index = first; index < count; index++) {
-    await startThread(index, stop);
-    if (!await reach("listening", threads, stop)) return;
-  }
-  logProcess("info", "threads_serve", `all ${count} threads serve`, { threads: count });
+/** Names a node without a name by its first listener. Only a bound transport knows the port of one on port 0. */
+function named(
+  rows: RowsOptions | NodeOptions,
+  { transport }: Bound,
+): RowsOptions | NodeOptions {
+  const [[first]] = byProtocol(transport.listens);
+  return "origins" in rows && rows.name === "" && first !== undefined
+    ? { ...rows, name: listenerName(first) }
+    : rows;
 }
 
 /** Writes the pid file and the port file, before the log says that the server listens. @returns The failures. */
@@ -430,21 +391,6 @@ function logUnwritten(problems: readonly FileProblem[]): void {
   for (const { message, ...fields } of problems) {
     logProcess("warning", "file_not_written", message, fields);
   }
-}
-
-/** Checks the whole store, after all threads have ended. */
-function checkAtEnd(memory: Memory): ExitCode {
-  let items = 0;
-  try {
-    items = checkStore(memory);
-  } catch (error) {
-    if (!(error instanceof Error)) throw error;
-    const reason = error.message;
-    logProcess("error", "store_check_failed", `store check failed: ${reason}`, { reason });
-    return ExitCode.SOFTWARE;
-  }
-  logProcess("info", "store_check_passed", `store check passed; items: ${items}`, { items });
-  return ExitCode.OK;
 }
 
 /** Loads the certificates again. After an error the previous ones stay in use. */
@@ -465,12 +411,9 @@ function logEvent({ level, event, message, fields }: TransportEvent): void {
 }
 
 /** Lets the threads finish requests in progress. @returns Whether they have ended in time. */
-async function drain(
-  { lifecycle, transport, threads }: Server,
-  threadCount: number,
-): Promise<boolean> {
+async function drain({ options, lifecycle, transport, threads }: Server): Promise<boolean> {
   lifecycle.phase = LifecyclePhase.DRAINING;
-  for (let index = 0; index < threadCount; index++) transport.wake(index);
+  for (let index = 0; index < options.transport.threads; index++) transport.wake(index);
   let timer: ReturnType<typeof setTimeout> | undefined;
   const tooLate = new Promise<boolean>((resolve) => {
     timer = setTimeout(() => resolve(false), DRAIN_MS_MAX + DRAIN_MARGIN_MS);

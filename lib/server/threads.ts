@@ -1,7 +1,15 @@
 import type { Credentials } from "../../protocol/auth/password_checks.ts";
 import type { ConnectionId } from "../../store/connections.ts";
 import { type Listen, ListenError, type TransportEvent } from "../net/transport.ts";
+import { logProcess } from "../log.ts";
+import type { Stop } from "../stop.ts";
 import type { WorkerMessage, WorkerStart } from "./messages.ts";
+
+/** More threads than this, and than so many for each processor, cause a warning. */
+const THREADS_UNWARNED = 8;
+const THREADS_PER_PROCESSOR = 4;
+/** The server listens when so many threads, and one for each processor, are ready. The others join one by one. */
+const THREADS_FIRST = 4;
 
 /** Events of the worker threads. */
 interface ThreadEvents {
@@ -15,7 +23,7 @@ interface ThreadEvents {
 }
 
 /** Messages of a worker that the main thread waits for; `ended`: the worker has closed its last connection. */
-export type Milestone = Extract<
+type Milestone = Extract<
   WorkerMessage["kind"],
   "warm" | "open" | "listening" | "ended"
 >;
@@ -35,14 +43,47 @@ export class Threads {
     ended: [],
   };
   readonly #refused = Promise.withResolvers<never>();
+  readonly #count: number;
+  readonly #startOf: (threadIndex: number) => WorkerStart;
   readonly #events: ThreadEvents;
 
-  constructor(events: ThreadEvents) {
+  /** @param startOf Returns the first message to a worker. */
+  constructor(
+    count: number,
+    startOf: (threadIndex: number) => WorkerStart,
+    events: ThreadEvents,
+  ) {
+    this.#count = count;
+    this.#startOf = startOf;
     this.#events = events;
+    warnOfThreads(count);
   }
 
-  /** Starts a worker. */
-  start(start: WorkerStart): void {
+  /** Starts the threads without which the server does not listen. */
+  async startFirst(stop: Stop): Promise<void> {
+    const first = Math.min(this.#count, Math.max(THREADS_FIRST, navigator.hardwareConcurrency));
+    while (this.#workers.length < first && await this.#startNext(stop));
+  }
+
+  /** Starts the other threads while these serve, one at a time: they take the processors from each other. */
+  async startRest(stop: Stop): Promise<void> {
+    const count = this.#count;
+    if (this.#workers.length === count) return;
+    while (this.#workers.length < count) {
+      if (!await this.#startNext(stop) || !await this.reachOrStop("listening", stop)) return;
+    }
+    logProcess("info", "threads_serve", `all ${count} threads serve`, { threads: count });
+  }
+
+  /** Starts a thread, unless the server is stopped. Its creation blocks: signals are handled before. */
+  async #startNext(stop: Stop): Promise<boolean> {
+    await new Promise((resolve) => setTimeout(resolve));
+    if (stop.isRequested) return false;
+    this.#start(this.#startOf(this.#workers.length));
+    return true;
+  }
+
+  #start(start: WorkerStart): void {
     const worker = new Worker(new URL("./worker.ts", import.meta.url), {
       type: "module",
       name: `leased-${start.threadIndex}`,
@@ -87,6 +128,25 @@ export class Threads {
   async reach(milestone: Milestone): Promise<void> {
     await Promise.race([Promise.all(this.#reached[milestone]), this.#refused.promise]);
   }
+
+  /** As `reach`, or until the server is stopped. @returns False if it is. */
+  async reachOrStop(milestone: Milestone, stop: Stop): Promise<boolean> {
+    await Promise.race([this.reach(milestone), stop.requested]);
+    return !stop.isRequested;
+  }
+}
+
+/** Warns if there are far more threads than processors. */
+function warnOfThreads(threads: number): void {
+  const processors = navigator.hardwareConcurrency;
+  if (threads <= Math.max(THREADS_UNWARNED, THREADS_PER_PROCESSOR * processors)) return;
+  logProcess(
+    "warning",
+    "many_threads",
+    `-t ${threads}: ${processors} processors; each thread takes about 25 MB and a quarter of a ` +
+      "second of a processor at the start; use as many threads as processors",
+    { threads, processors },
+  );
 }
 
 function refusalOf(

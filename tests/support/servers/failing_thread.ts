@@ -2,12 +2,14 @@
 import { Lifecycle } from "../../../lib/lifecycle.ts";
 import type { WorkerStart } from "../../../lib/server/messages.ts";
 import { Threads } from "../../../lib/server/threads.ts";
+import { Stop } from "../../../lib/stop.ts";
 
-const threads = new Threads({
+const start = { threadIndex: 0, lifecycle: Lifecycle.createShared(1) } as unknown as WorkerStart;
+const threads = new Threads(1, () => start, {
   shutdown: () => {},
   event: () => {},
   authenticate: () => {},
   died: () => {},
 });
-threads.start({ threadIndex: 0, lifecycle: Lifecycle.createShared(1) } as unknown as WorkerStart);
+await threads.startFirst(new Stop(Deno.exit));
 Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
