@@ -1,5 +1,5 @@
 import type { WorkBudget } from "./work_budget.ts";
-import { type ByteRegion, latin1Text } from "../store/base/bytes.ts";
+import { type ByteRegion, type KeyBytes, latin1Text } from "../store/base/bytes.ts";
 
 /** memcached's bound. */
 const PREFIXES_MAX = 65536;
@@ -65,19 +65,19 @@ export class PrefixTable {
     return new SharedArrayBuffer(BYTES_BYTE + KEY_BYTES);
   }
 
-  countGet(input: ByteRegion, keyOffset: number, keyLength: number, hit: boolean): void {
-    const prefix = this.#find(input, keyOffset, keyLength);
+  countGet(key: KeyBytes, hit: boolean): void {
+    const prefix = this.#find(key);
     if (prefix === 0) return;
     this.#counts[prefix * COUNTS_EACH + GET]! += 1;
     if (hit) this.#counts[prefix * COUNTS_EACH + HIT]! += 1;
   }
 
-  countSet(input: ByteRegion, keyOffset: number, keyLength: number): void {
-    this.#counts[this.#find(input, keyOffset, keyLength) * COUNTS_EACH + SET]! += 1;
+  countSet(key: KeyBytes): void {
+    this.#counts[this.#find(key) * COUNTS_EACH + SET]! += 1;
   }
 
-  countDelete(input: ByteRegion, keyOffset: number, keyLength: number): void {
-    this.#counts[this.#find(input, keyOffset, keyLength) * COUNTS_EACH + DELETE]! += 1;
+  countDelete(key: KeyBytes): void {
+    this.#counts[this.#find(key) * COUNTS_EACH + DELETE]! += 1;
   }
 
   /** Forgets all prefixes. */
@@ -100,7 +100,7 @@ export class PrefixTable {
   }
 
   /** The number of the key's prefix, a new one if need be; 0 (whose counters are never read) if it has no prefix. */
-  #find(input: ByteRegion, keyOffset: number, keyLength: number): number {
+  #find({ input, keyOffset, keyLength }: KeyBytes): number {
     const { bytes } = input;
     let length = 0;
     let hash = 0;

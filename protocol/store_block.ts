@@ -66,7 +66,7 @@ export function storeBlock(conversation: RequestConversation): Outcome | Block {
     return Block.INCOMPLETE;
   }
   if (tunables.detailEnabled && cache.parking?.isReplaying !== true) {
-    prefixes.countSet(input, operation.keyOffset, operation.keyLength);
+    prefixes.countSet(operation);
   }
   if (!complete) return reserveBlock(conversation);
   request.next = end;

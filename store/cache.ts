@@ -1,5 +1,5 @@
 import type { Allocator } from "./space/allocator.ts";
-import { type ByteRegion, copyBytes } from "./base/bytes.ts";
+import { type ByteRegion, copyBytes, type KeyBytes } from "./base/bytes.ts";
 import { isExtending, type Key, type Operation } from "./operation.ts";
 import { ArithmeticOperations } from "./operations/arithmetic.ts";
 import type { Eviction } from "./space/eviction.ts";
@@ -246,7 +246,7 @@ export class Cache {
   }
 
   /** Whether there is a database behind the key. */
-  isRow(_input: ByteRegion, _keyOffset: number, _keyLength: number): boolean {
+  isRow(_key: KeyBytes): boolean {
     return false;
   }
 

@@ -1,4 +1,4 @@
-import type { ByteRegion } from "./base/bytes.ts";
+import type { ByteRegion, KeyBytes } from "./base/bytes.ts";
 import { type ItemRef, NO_ITEM, STATE } from "./memory/item.ts";
 
 /** How a storing operation treats an existing and a missing item. */
@@ -21,11 +21,8 @@ export const MARK_KEY_BINARY = STATE.KEY_BINARY;
 /** memcached's names of deleting commands. */
 export type DeleteCommand = "delete" | "md";
 
-/** A key, in bytes of `input`: 1..250 long, checked by the parser. */
-export interface Key {
-  readonly input: ByteRegion;
-  readonly keyOffset: number;
-  readonly keyLength: number;
+/** A key with its hash. */
+export interface Key extends KeyBytes {
   /** As `HashIndex.hash` computes it. */
   readonly hash: number;
 }

@@ -1,4 +1,4 @@
-import type { ByteRegion } from "./base/bytes.ts";
+import type { KeyBytes } from "./base/bytes.ts";
 import { clockSec } from "./clock.ts";
 import { Cache } from "./cache.ts";
 import type { ItemRef } from "./memory/item.ts";
@@ -63,8 +63,8 @@ export class RowCache extends Cache {
     return super.takeReady(thread) || this.rows.requests.takeReady(thread);
   }
 
-  override isRow(input: ByteRegion, keyOffset: number, keyLength: number): boolean {
-    return this.parking.isRow(input, keyOffset, keyLength);
+  override isRow(key: KeyBytes): boolean {
+    return this.parking.isRow(key);
   }
 
   override get(operation: Operation): ItemRef {
@@ -104,7 +104,7 @@ export class RowCache extends Cache {
 
   override getAndTouch(operation: Operation): ItemRef {
     const { parking } = this;
-    if (!parking.isRowOf(operation)) return super.getAndTouch(operation);
+    if (!parking.isRow(operation)) return super.getAndTouch(operation);
     return parking.mayTouch(operation.deadlineSec)
       ? parking.getAndTouch(operation)
       : this.get(operation);
@@ -128,7 +128,7 @@ export class RowCache extends Cache {
 
   override removeAndLease(operation: Operation): Outcome {
     const { parking } = this;
-    if (!parking.isRowOf(operation) || this.#holdsLease(operation)) {
+    if (!parking.isRow(operation) || this.#holdsLease(operation)) {
       return parking.leavesAhead() ? Outcome.PARKED : super.removeAndLease(operation);
     }
     const { deadlineSec } = operation;
@@ -147,7 +147,7 @@ export class RowCache extends Cache {
   }
 
   override lock(operation: Operation): Outcome {
-    if (this.parking.isNode && this.parking.isRowOf(operation)) return this.parking.refuseLock();
+    if (this.parking.isNode && this.parking.isRow(operation)) return this.parking.refuseLock();
     const row = this.#fetchForLock(operation);
     if (row === PARKED_ITEM) return Outcome.PARKED;
     if (row === FAILED_ITEM) return Outcome.ROW_ERROR;
@@ -156,11 +156,11 @@ export class RowCache extends Cache {
   }
 
   override lockAndGet(operation: Operation, touch: boolean): Outcome {
-    if (this.parking.isNode && this.parking.isRowOf(operation)) return this.parking.refuseLock();
+    if (this.parking.isNode && this.parking.isRow(operation)) return this.parking.refuseLock();
     const row = this.#fetchForLock(operation);
     if (row === PARKED_ITEM) return Outcome.PARKED;
     if (row === FAILED_ITEM) return Outcome.ROW_ERROR;
-    const outcome = super.lockAndGet(operation, touch && !this.parking.isRowOf(operation));
+    const outcome = super.lockAndGet(operation, touch && !this.parking.isRow(operation));
     return outcome === Outcome.NOT_FOUND ? this.#notLockable(operation, row) : outcome;
   }
 
@@ -189,7 +189,7 @@ export class RowCache extends Cache {
   }
 
   override store(operation: Operation): Outcome {
-    const isRow = operation.isCommand || this.parking.isRowOf(operation);
+    const isRow = operation.isCommand || this.parking.isRow(operation);
     if (isRow) return this.#storeRow(operation);
     return this.parking.leavesAhead() ? Outcome.PARKED : super.store(operation);
   }
@@ -228,9 +228,14 @@ export class RowCache extends Cache {
   }
 
   #isReservedRow({ isCommand }: Operation, item: ItemRef): boolean {
-    const { items } = this;
-    return isCommand ||
-      this.isRow(this.memory.segmentOf(item), items.keyOffset(item), items.keyLength(item));
+    if (isCommand) return true;
+    const { items, memory } = this;
+    const input = memory.segmentOf(item);
+    return this.isRow({
+      input,
+      keyOffset: items.keyOffset(item),
+      keyLength: items.keyLength(item),
+    });
   }
 
   override commit(operation: Operation): Outcome {
@@ -253,7 +258,7 @@ export class RowCache extends Cache {
   }
 
   override remove(operation: Operation): Outcome {
-    if (!this.parking.isRowOf(operation) || this.#holdsLease(operation)) {
+    if (!this.parking.isRow(operation) || this.#holdsLease(operation)) {
       return this.parking.leavesAhead() ? Outcome.PARKED : super.remove(operation);
     }
     const outcome = this.#noted(operation, this.parking.remove(operation));
@@ -264,7 +269,7 @@ export class RowCache extends Cache {
 
   override touch(operation: Operation): Outcome {
     const { parking } = this;
-    if (!parking.isRowOf(operation)) {
+    if (!parking.isRow(operation)) {
       return parking.leavesAhead() ? Outcome.PARKED : super.touch(operation);
     }
     if (parking.mayTouch(operation.deadlineSec)) {
@@ -279,7 +284,7 @@ export class RowCache extends Cache {
   }
 
   override incrDecr(operation: Operation, increment: boolean): Outcome {
-    if (this.parking.isRowOf(operation)) {
+    if (this.parking.isRow(operation)) {
       return this.#noted(operation, this.parking.count(operation, increment));
     }
     return this.parking.leavesAhead() ? Outcome.PARKED : super.incrDecr(operation, increment);

@@ -28,7 +28,7 @@ export function getss(
   if (outcome === Outcome.PARKED) return Flow.PARKED;
   if (thread.tunables.detailEnabled) {
     const isHit = outcome === Outcome.OK;
-    thread.prefixes.countGet(thread.input, operation.keyOffset, operation.keyLength, isHit);
+    thread.prefixes.countGet(operation, isHit);
   }
   if (outcome === Outcome.OK) return putItem(conversation, binary, operation.item, withKey);
   if (outcome === Outcome.LEASED) putLease(conversation, binary, withKey);
@@ -45,7 +45,7 @@ export function deletess(conversation: RequestConversation, binary: BinaryReques
   const { cache, operation, reply } = thread;
   if (!readDeadline(conversation, binary)) return Flow.DONE;
   if (thread.tunables.detailEnabled) {
-    thread.prefixes.countDelete(thread.input, operation.keyOffset, operation.keyLength);
+    thread.prefixes.countDelete(operation);
   }
   const outcome = cache.removeAndLease(operation);
   if (outcome === Outcome.PARKED) return Flow.PARKED;

@@ -99,15 +99,13 @@ function putFound(
   withKey: boolean,
 ): Flow {
   const { thread } = conversation;
-  const { input, operation } = thread;
-  const { keyOffset, keyLength } = operation;
   if (item === PARKED_ITEM) return Flow.PARKED;
   if (item === FAILED_ITEM) {
     putError(thread.reply, binary, Status.INTERNAL_ERROR);
     return Flow.DONE;
   }
   if (thread.tunables.detailEnabled) {
-    thread.prefixes.countGet(input, keyOffset, keyLength, item !== NO_ITEM);
+    thread.prefixes.countGet(thread.operation, item !== NO_ITEM);
   }
   if (item !== NO_ITEM) return putItem(conversation, binary, item, withKey);
   (withKey ? WITH_KEY : WITHOUT_KEY).writeMiss(binary);
@@ -117,13 +115,12 @@ function putFound(
 /** Touch: answered like a Get without the value, and a get for `stats detail` (memcached). */
 export function touch(conversation: RequestConversation, binary: BinaryRequest): Flow {
   const { thread } = conversation;
-  const { cache, input, operation, reply } = thread;
+  const { cache, operation, reply } = thread;
   operation.deadlineSec = readDeadline(conversation, binary);
-  const { keyOffset, keyLength } = operation;
   const outcome = cache.touch(operation);
   if (outcome === Outcome.PARKED) return Flow.PARKED;
   if (thread.tunables.detailEnabled) {
-    thread.prefixes.countGet(input, keyOffset, keyLength, outcome === Outcome.TOUCHED);
+    thread.prefixes.countGet(operation, outcome === Outcome.TOUCHED);
   }
   if (outcome === Outcome.TOUCHED) WITHOUT_KEY.putHeader(binary, cache.describe(operation.item), 0);
   else putError(reply, binary, OUTCOME_STATUS[outcome]);

@@ -65,7 +65,7 @@ export function getToken(conversation: RequestConversation, binary: BinaryReques
 
 /** Whether the key is a row's: its update tokens are the database thread's, which has them by text commands only. */
 function isOfRow({ thread: { cache, operation } }: RequestConversation): boolean {
-  return cache.isRow(operation.input, operation.keyOffset, operation.keyLength);
+  return cache.isRow(operation);
 }
 
 /** TokenRelease: the extras are the id. The quiet form answers only failures. */

@@ -43,7 +43,7 @@ export function metaArithmetic(conversation: RequestConversation, meta: MetaRequ
   operation.initialLow = meta.initialLow;
   operation.initialHigh = meta.initialHigh;
   operation.marks = meta.isBinary ? MARK_KEY_BINARY : 0;
-  if (cache.isRow(thread.input, meta.keyOffset, meta.keyLength)) {
+  if (cache.isRow(meta)) {
     operation.touches = meta.touches;
     const seconds = meta.touches ? meta.touchSeconds : meta.vivify ? meta.vivifySeconds : 0;
     operation.deadlineSec = deadlineSec(thread.memory, seconds);

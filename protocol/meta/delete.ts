@@ -12,21 +12,21 @@ import { FIRST_FLAG } from "./request.ts";
 /** md: deletes, or marks stale (I), or empties (x). */
 export function metaDelete(conversation: RequestConversation, meta: MetaRequest): Flow {
   const { thread } = conversation;
-  const { reply, operation, cache, memory, input } = thread;
+  const { reply, operation, cache, memory } = thread;
   const refusal = meta.read(FIRST_FLAG);
   if (refusal !== null) {
     reply.put(refusal);
     return Flow.DONE;
   }
   if (thread.tunables.detailEnabled) {
-    thread.prefixes.countDelete(input, meta.keyOffset, meta.keyLength);
+    thread.prefixes.countDelete(meta);
   }
   meta.beginOperation(operation);
   operation.deadlineSec = meta.touches ? deadlineSec(memory, meta.touchSeconds) : 0;
   operation.clientFlags = meta.clientFlags;
   operation.deletedBy = "md";
   let outcome: Outcome;
-  if (cache.isRow(input, meta.keyOffset, meta.keyLength)) {
+  if (cache.isRow(meta)) {
     outcome = meta.empties || meta.stale ? cache.parking!.refuseMark() : cache.remove(operation);
   } else if (meta.empties) outcome = cache.meta.empty(operation, meta.stale);
   else if (meta.stale) outcome = cache.meta.markStale(operation, meta.touches);

@@ -50,22 +50,22 @@ export function metaGet(conversation: Conversation, meta: MetaRequest): Flow {
     return Flow.DONE;
   }
   if (thread.tunables.detailEnabled) {
-    thread.prefixes.countGet(input, keyOffset, keyLength, item !== NO_ITEM);
+    thread.prefixes.countGet(meta, item !== NO_ITEM);
   }
   if (item !== NO_ITEM) return answerItem(conversation, meta, item, false);
   if (!meta.vivify) return answerMiss(meta);
   operation.begin(keyOffset, keyLength);
-  if (cache.isRow(input, keyOffset, keyLength)) return leaseRow(meta);
+  if (cache.isRow(meta)) return leaseRow(meta);
   if (cache.findLease(operation)) return answerLease(meta, false);
   const stub = makeStub(meta);
   return stub === NO_ITEM ? answerMiss(meta) : answerItem(conversation, meta, stub, true);
 }
 
 /** Finds the item. Of a row that shall be touched, the database thread changes the expiry time. */
-function findItem({ thread, touches, touchSeconds, keyOffset, keyLength }: MetaRequest): ItemRef {
-  const { cache, input, operation, memory } = thread;
-  if (!touches || !cache.isRow(input, keyOffset, keyLength)) return cache.find(operation);
-  operation.deadlineSec = deadlineSec(memory, touchSeconds);
+function findItem(meta: MetaRequest): ItemRef {
+  const { cache, operation, memory } = meta.thread;
+  if (!meta.touches || !cache.isRow(meta)) return cache.find(operation);
+  operation.deadlineSec = deadlineSec(memory, meta.touchSeconds);
   const item = cache.getAndTouch(operation);
   return item === LOCKED_ITEM ? cache.find(operation) : item;
 }
@@ -281,8 +281,8 @@ function putFlags(meta: MetaRequest, found: Found, made: boolean): boolean {
 }
 
 /** Whether the key is a row's and came in base64. The database does not know how a key came. */
-function isRowInBase64({ isBinary, keyOffset, keyLength, thread }: MetaRequest): boolean {
-  return isBinary && thread.cache.isRow(thread.input, keyOffset, keyLength);
+function isRowInBase64(meta: MetaRequest): boolean {
+  return meta.isBinary && meta.thread.cache.isRow(meta);
 }
 
 function isSoonerThan(deadline: number, bound: number): boolean {
@@ -291,8 +291,8 @@ function isSoonerThan(deadline: number, bound: number): boolean {
 
 /** Sets when the item dies, unless it is dirty and would live too long, or locked. */
 export function touch(meta: MetaRequest, item: ItemRef, seconds: number): void {
-  const { cache, operation, memory, input } = meta.thread;
-  if (cache.isRow(input, meta.keyOffset, meta.keyLength)) return;
+  const { cache, operation, memory } = meta.thread;
+  if (cache.isRow(meta)) return;
   operation.keyOffset = meta.keyOffset;
   operation.keyLength = meta.keyLength;
   cache.meta.touch(operation, item, deadlineSec(memory, seconds));

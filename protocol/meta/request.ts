@@ -1,4 +1,4 @@
-import type { ByteRegion } from "../../store/base/bytes.ts";
+import type { ByteRegion, KeyBytes } from "../../store/base/bytes.ts";
 import type { Operation } from "../../store/operation.ts";
 import { INPUT_BYTES, KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { decodeBase64 } from "../base64.ts";
@@ -32,7 +32,7 @@ const bitOf = (letter: number): number => 1 << (letter - FLAG.A_FIRST);
  * command. Every command understands the form of every flag, also of those that mean nothing to it
  * (memcached: _meta_flag_preparse).
  */
-export class MetaRequest {
+export class MetaRequest implements KeyBytes {
   readonly thread: RequestThread;
   readonly #numbers: Numbers;
   readonly #input: ByteRegion;
@@ -85,6 +85,10 @@ export class MetaRequest {
     this.#request = thread.request;
     this.#numbers = thread.numbers;
     this.#input = thread.input;
+  }
+
+  get input(): ByteRegion {
+    return this.#input;
   }
 
   /**

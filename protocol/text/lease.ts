@@ -75,7 +75,7 @@ export function deletess(conversation: RequestConversation): Flow {
   operation.deadlineSec = leaseDeadlineSec(thread, isTimed ? numbers.value : 0);
   if (operation.deadlineSec === 0) return answer(conversation, REFUSAL.BAD_EXPTIME);
   if (tunables.detailEnabled) {
-    thread.prefixes.countDelete(thread.input, operation.keyOffset, operation.keyLength);
+    thread.prefixes.countDelete(operation);
   }
   const outcome = cache.removeAndLease(operation);
   if (outcome === Outcome.PARKED) return Flow.PARKED;

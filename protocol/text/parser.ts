@@ -127,7 +127,7 @@ export class TextParser implements Parser {
    * @returns The offset of the next line, or `start` if the first line has another form and nothing has happened.
    */
   #gets(conversation: Conversation, start: number, end: number): number {
-    const { cache, reply, ops, work } = this.#thread;
+    const { cache, operation, reply, ops, work } = this.#thread;
     const { prefetch } = cache;
     const next = prefetchGets(this.#thread, start, end);
     for (let index = 0; index < prefetch.count; index++) {
@@ -140,8 +140,8 @@ export class TextParser implements Parser {
       work.spent += REQUEST_UNITS;
       ops.countText(GET_ROW);
       const keyLength = prefetch.keyLength(index);
-      const hash = prefetch.hashAt(index);
-      if (getOne(conversation, keyOffset, keyLength, hash)) continue;
+      operation.setKey(keyOffset, keyLength, prefetch.hashAt(index));
+      if (getOne(conversation)) continue;
       if (!hasParked(conversation)) return keyOffset + keyLength;
       ops.takeBackText(GET_ROW);
       readRowsAhead(conversation, index + 1);

@@ -100,19 +100,13 @@ function putEnd(reply: ReplyBuffer): void {
 }
 
 /**
- * Answers `get` of one key, the hottest command. The caller ensures REPLY_ROOM_MIN.
+ * Answers `get` of the key in the operation, the hottest command. The caller ensures REPLY_ROOM_MIN.
  *
  * @returns False when `conversation.task` sends the rest of the value, and END, or waits for the row (`hasParked`).
  */
-export function getOne(
-  conversation: Conversation,
-  keyOffset: number,
-  keyLength: number,
-  hash: number,
-): boolean {
+export function getOne(conversation: Conversation): boolean {
   const { thread } = conversation;
   const { cache, reply, operation } = thread;
-  operation.setKey(keyOffset, keyLength, hash);
   if (!thread.isHolding) {
     if (cache.optimistic.read(operation, reply, thread, WITHOUT_ID)) {
       putEnd(reply);
@@ -126,12 +120,7 @@ export function getOne(
     return false;
   }
   if (thread.tunables.detailEnabled) {
-    thread.prefixes.countGet(
-      thread.input,
-      keyOffset,
-      keyLength,
-      item !== NO_ITEM && item !== FAILED_ITEM,
-    );
+    thread.prefixes.countGet(operation, item !== NO_ITEM && item !== FAILED_ITEM);
   }
   if (item === FAILED_ITEM) {
     reply.put(OUTCOME_LINE[Outcome.ROW_ERROR]);
@@ -224,7 +213,7 @@ export class MultigetTask implements Multiget {
 
   /** Continues at a blank, at a key, or at the line's end. */
   run(conversation: Conversation, start: number, end: number): number {
-    const { reply, cache, work } = conversation.thread;
+    const { reply, cache, operation, work } = conversation.thread;
     const { prefetch } = cache;
     // Earlier replies were sent, or belong to other requests.
     const replyStart = reply.length;
@@ -246,7 +235,8 @@ export class MultigetTask implements Multiget {
         work.spent += REQUEST_UNITS;
         this.#keyCount++;
         const keyLength = prefetch.keyLength(index);
-        const done = this.#getKey(conversation, keyOffset, keyLength, prefetch.hashAt(index));
+        operation.setKey(keyOffset, keyLength, prefetch.hashAt(index));
+        const done = this.#getKey(conversation);
         if (this.#refusal !== null) {
           return this.#refuse(conversation, replyStart, keyOffset + keyLength, this.#refusal);
         }
@@ -311,18 +301,12 @@ export class MultigetTask implements Multiget {
 
   abandon(): void {}
 
-  /** @returns False when another task sends the rest of the value. */
-  #getKey(
-    conversation: Conversation,
-    keyOffset: number,
-    keyLength: number,
-    hash: number,
-  ): boolean {
+  /** Answers the key in the operation. @returns False when another task sends the rest of the value. */
+  #getKey(conversation: Conversation): boolean {
     const { thread } = conversation;
-    const { cache, reply, input, operation } = thread;
+    const { cache, reply, operation } = thread;
     const kind = this.#kind;
     const writer = WRITERS[kind];
-    operation.setKey(keyOffset, keyLength, hash);
     if (!thread.isHolding) {
       if (cache.optimistic.read(operation, reply, thread, writer)) return true;
       thread.hold();
@@ -343,7 +327,7 @@ export class MultigetTask implements Multiget {
       return true;
     }
     if (thread.tunables.detailEnabled) {
-      thread.prefixes.countGet(input, keyOffset, keyLength, item !== NO_ITEM);
+      thread.prefixes.countGet(operation, item !== NO_ITEM);
     }
     if (item === NO_ITEM || putItem(thread, item, writer)) return true;
     conversation.task = new SendTask(thread, item, true, this.#detach(conversation));
@@ -353,8 +337,7 @@ export class MultigetTask implements Multiget {
   /** getss and lease-get: finds the value, `operation.item`, or answers with a lease. */
   #hasValue(thread: RequestThread): boolean {
     const { cache, operation, tunables } = thread;
-    const { keyOffset, keyLength } = operation;
-    operation.begin(keyOffset, keyLength);
+    operation.begin(operation.keyOffset, operation.keyLength);
     operation.deadlineSec = this.#deadlineSec;
     const outcome = cache.getOrLease(operation);
     if (outcome === Outcome.OK) return true;
@@ -362,7 +345,7 @@ export class MultigetTask implements Multiget {
     if (outcome === Outcome.ROW_ERROR) this.#refusal = OUTCOME_LINE[outcome];
     if (outcome === Outcome.PARKED || outcome === Outcome.ROW_ERROR) return false;
     if (tunables.detailEnabled) {
-      thread.prefixes.countGet(thread.input, keyOffset, keyLength, false);
+      thread.prefixes.countGet(operation, false);
     }
     if (outcome === Outcome.NO_MEMORY) this.#refusal = REFUSAL.NO_LEASE;
     else if (this.#kind === MultigetKind.GETSS) putLease(thread);

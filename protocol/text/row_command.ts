@@ -96,6 +96,7 @@ export function node(conversation: RequestConversation): Flow {
 /** Whether a word of the line is a key behind which there is a database. */
 export function isRowWord({ thread }: RequestConversation, word = KEY_WORD): boolean {
   const { cache, request, input } = thread;
-  return word < request.wordCount &&
-    cache.isRow(input, request.wordStart[word]!, request.wordLength(word));
+  if (word >= request.wordCount) return false;
+  const keyOffset = request.wordStart[word]!;
+  return cache.isRow({ input, keyOffset, keyLength: request.wordLength(word) });
 }

@@ -107,9 +107,9 @@ export function removeKey(
   conversation: RequestConversation,
   deletedBy: DeleteCommand | null,
 ): Outcome {
-  const { operation, cache, input, tunables, prefixes } = conversation.thread;
+  const { operation, cache, tunables, prefixes } = conversation.thread;
   if (tunables.detailEnabled && cache.parking?.isReplaying !== true) {
-    prefixes.countDelete(input, operation.keyOffset, operation.keyLength);
+    prefixes.countDelete(operation);
   }
   operation.deletedBy = deletedBy;
   return cache.remove(operation);

@@ -9,6 +9,13 @@ export const CRLF = 0x0a0d;
 /** In bytes. */
 export const CRLF_LENGTH = 2;
 
+/** A key, in bytes of `input`: 1..250 long, checked by the parser. */
+export interface KeyBytes {
+  readonly input: ByteRegion;
+  readonly keyOffset: number;
+  readonly keyLength: number;
+}
+
 /** A range of bytes as an array and as a DataView. Offsets count from the range's start. */
 export class ByteRegion {
   readonly bytes: Uint8Array;

@@ -1,5 +1,5 @@
 import * as bytesModule from "../base/bytes.ts";
-import type { ByteRegion } from "../base/bytes.ts";
+import type { KeyBytes } from "../base/bytes.ts";
 
 const { latin1Text } = bytesModule;
 
@@ -33,13 +33,6 @@ const USES = 3;
 /** The use that a sampled request made of its key. */
 export const KeyUse = { HIT: 0, MISS: 1, WRITE: 2 } as const;
 export type KeyUse = typeof KeyUse[keyof typeof KeyUse];
-
-/** A key, in bytes of `input`. */
-interface SampledKey {
-  readonly input: ByteRegion;
-  readonly keyOffset: number;
-  readonly keyLength: number;
-}
 
 /** A hot key. Numbers count samples. */
 export interface HotKey {
@@ -86,19 +79,19 @@ export class HotKeys {
   }
 
   /** Counts a request. */
-  note(key: SampledKey, use: KeyUse): void {
+  note(key: KeyBytes, use: KeyUse): void {
     if (--this.left === 0) this.sample(key, use);
   }
 
   /** Counts a sampled request, and chooses the next one. */
-  sample({ input, keyOffset, keyLength }: SampledKey, use: KeyUse): void {
+  sample(key: KeyBytes, use: KeyUse): void {
     this.left = this.#gap();
     this.#begin();
     const words = this.#words;
     const list = this.#list;
-    const hash = hashOf(input, keyOffset, keyLength);
-    let at = this.#find(input, keyOffset, keyLength, hash);
-    if (at === 0) at = this.#replace(input, keyOffset, keyLength, hash);
+    const hash = hashOf(key);
+    let at = this.#find(key, hash);
+    if (at === 0) at = this.#replace(key, hash);
     words[at + ENTRY.COUNT]! += 1;
     words[at + ENTRY.USES + use]! += 1;
     words[list + LIST.SAMPLES]! += 1;
@@ -150,18 +143,20 @@ export class HotKeys {
   }
 
   /** Returns the first word of a key's entry; 0: none. */
-  #find(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): number {
+  #find(key: KeyBytes, hash: number): number {
     const words = this.#words;
     const used = words[this.#list + LIST.USED]!;
     let at = this.#list + LIST.WORDS;
     for (let index = 0; index < used; index++, at += ENTRY.WORDS) {
-      if (words[at + ENTRY.HASH] !== hash || words[at + ENTRY.KEY_LENGTH] !== keyLength) continue;
-      if (this.#isKey(at, input, keyOffset, keyLength)) return at;
+      if (words[at + ENTRY.HASH] !== hash || words[at + ENTRY.KEY_LENGTH] !== key.keyLength) {
+        continue;
+      }
+      if (this.#isKey(at, key)) return at;
     }
     return 0;
   }
 
-  #isKey(at: number, { bytes }: ByteRegion, keyOffset: number, keyLength: number): boolean {
+  #isKey(at: number, { input: { bytes }, keyOffset, keyLength }: KeyBytes): boolean {
     const start = (at + ENTRY.KEY) * 4;
     for (let index = 0; index < keyLength; index++) {
       if (this.#bytes[start + index] !== bytes[keyOffset + index]) return false;
@@ -170,7 +165,7 @@ export class HotKeys {
   }
 
   /** Gives the key a new entry, or that of the coldest key with its count. Returns its first word. */
-  #replace({ bytes }: ByteRegion, keyOffset: number, keyLength: number, hash: number): number {
+  #replace({ input: { bytes }, keyOffset, keyLength }: KeyBytes, hash: number): number {
     const words = this.#words;
     const list = this.#list;
     const used = words[list + LIST.USED]!;
@@ -247,7 +242,7 @@ function sumOf(a: HotKey, b: HotKey): HotKey {
 }
 
 /** FNV-1a. Only the threads' own lists are searched by it, entry by entry: collisions cost little. */
-function hashOf({ bytes }: ByteRegion, keyOffset: number, keyLength: number): number {
+function hashOf({ input: { bytes }, keyOffset, keyLength }: KeyBytes): number {
   let hash = 0x811c9dc5 | 0;
   for (let at = keyOffset; at < keyOffset + keyLength; at++) {
     hash = Math.imul(hash ^ bytes[at]!, 0x01000193);

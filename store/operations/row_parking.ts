@@ -1,4 +1,4 @@
-import { ByteRegion, equalBytes } from "../base/bytes.ts";
+import { ByteRegion, equalBytes, type KeyBytes } from "../base/bytes.ts";
 import { Prefixes } from "../base/prefixes.ts";
 import { type LeaseRef, type Leases, NO_LEASE } from "../claims/leases.ts";
 import { isConditional } from "../claims/write_guard.ts";
@@ -117,16 +117,12 @@ export class RowParking {
 
   /** Whether a key is a row that must not be answered from the cache now: then `read` says why. */
   isBarred(key: Key): boolean {
-    return !this.mayServe && this.isRowOf(key);
+    return !this.mayServe && this.isRow(key);
   }
 
   /** Whether there is a database behind a key. */
-  isRow(input: ByteRegion, keyOffset: number, keyLength: number): boolean {
+  isRow({ input, keyOffset, keyLength }: KeyBytes): boolean {
     return this.#isAll || this.#prefixes.covers(input, keyOffset, keyLength);
-  }
-
-  isRowOf({ input, keyOffset, keyLength }: Key): boolean {
-    return this.isRow(input, keyOffset, keyLength);
   }
 
   /** Whether a look ahead may submit reads; it ends if not. */
@@ -179,7 +175,7 @@ export class RowParking {
 
   /** Whether a key that the cache does not have is a row, and not known to be absent. */
   lacks(key: Key): boolean {
-    return this.isRowOf(key) && !this.#lookup.knows(key);
+    return this.isRow(key) && !this.#lookup.knows(key);
   }
 
   /**

@@ -1,25 +1,25 @@
 import { assertEquals } from "@std/assert";
 import { PrefixTable } from "../../protocol/prefix_counts.ts";
-import { ByteRegion } from "../../store/base/bytes.ts";
+import { ByteRegion, type KeyBytes } from "../../store/base/bytes.ts";
 import { WorkBudget } from "../../protocol/work_budget.ts";
 
 const WORK = new WorkBudget(1000);
 
 const input = new ByteRegion(new ArrayBuffer(512));
 
-function key(text: string): [ByteRegion, number, number] {
+function key(text: string): KeyBytes {
   input.bytes.set(new TextEncoder().encode(text), 3);
-  return [input, 3, text.length];
+  return { input, keyOffset: 3, keyLength: text.length };
 }
 
 Deno.test("counts stand under what precedes the first delimiter", () => {
   const table = new PrefixTable(PrefixTable.createShared(), ":", WORK);
-  table.countSet(...key("user:1"));
-  table.countGet(...key("user:2:3"), true);
-  table.countGet(...key("user:"), false);
-  table.countDelete(...key("u:1"));
-  table.countGet(...key("none"), true);
-  table.countSet(...key(":x"));
+  table.countSet(key("user:1"));
+  table.countGet(key("user:2:3"), true);
+  table.countGet(key("user:"), false);
+  table.countDelete(key("u:1"));
+  table.countGet(key("none"), true);
+  table.countSet(key(":x"));
   assertEquals([...table], [
     { prefix: "user", get: 2, hit: 1, set: 1, delete: 0 },
     { prefix: "u", get: 0, hit: 0, set: 0, delete: 1 },
@@ -31,14 +31,14 @@ Deno.test("counts stand under what precedes the first delimiter", () => {
 
 Deno.test("all threads see the same counts", () => {
   const shared = PrefixTable.createShared();
-  new PrefixTable(shared, "/", WORK).countSet(...key("a/b"));
+  new PrefixTable(shared, "/", WORK).countSet(key("a/b"));
   assertEquals([...new PrefixTable(shared, "/", WORK)].length, 1);
 });
 
 Deno.test("what goes beyond the table's size is not counted", () => {
   const table = new PrefixTable(PrefixTable.createShared(), ":", WORK);
-  for (let number = 0; number < 66_000; number++) table.countSet(...key(`${number}:`));
-  table.countSet(...key("0:"));
+  for (let number = 0; number < 66_000; number++) table.countSet(key(`${number}:`));
+  table.countSet(key("0:"));
   const rows = [...table];
   assertEquals(rows.length, 65536);
   assertEquals(rows[0]!.set, 2);
