@@ -6,6 +6,8 @@ export type Table = ReadonlyMap<string, string>;
 
 /** Characters of a table that are read at most: those of 60,000 connections. */
 const TABLE_LENGTH_MAX = 16 * 2 ** 20;
+/** Ends the error of a server that answers only clients that have logged in. */
+export const NEEDS_LOGIN = "asks for a password: add --login";
 /** A whole table may take so many times the time that the server may be silent. */
 const TABLE_TIMEOUTS = 5;
 
@@ -72,7 +74,7 @@ export class StatsClient {
       const line = await this.#peer.line();
       if (line === "END") return lines;
       if (/^(?:\w+_)?ERROR/.test(line)) {
-        if (/unauth/i.test(line)) throw this.#peer.error("asks for a password: add --login");
+        if (/unauth/i.test(line)) throw this.#peer.error(NEEDS_LOGIN);
         return null;
       }
       left -= line.length + 1;

@@ -4,7 +4,7 @@ import { ExitCode } from "../../cli/exit.ts";
 import { isLoopback } from "../../net/transport.ts";
 import type { Address, DialOptions, UnixAddress } from "../../peers/dial.ts";
 import { addressText, PeerError } from "../../peers/peer.ts";
-import { numberOf, StatsClient, type Table } from "../stats_client.ts";
+import { NEEDS_LOGIN, numberOf, StatsClient, type Table } from "../stats_client.ts";
 import { fault, type Finding, findingsText } from "./finding.ts";
 import { examineMachine, type Plan, thisMachine } from "./machine.ts";
 import { type DoctorOptions, readDoctorCommand } from "./options.ts";
@@ -37,7 +37,7 @@ async function examine(options: DoctorOptions): Promise<ExitCode> {
       : [],
     ...seen.map(({ name, facts, reason }) => ({
       server: name,
-      findings: facts === null ? [unreachable(reason)] : examineServer(facts),
+      findings: facts === null ? [unreachable(name, reason)] : examineServer(facts),
     })),
   ];
   print(options.isJson ? jsonText(reports) : reports.map(reportText).join("\n"));
@@ -50,8 +50,11 @@ function isFault({ level }: Finding): boolean {
   return level === "warning" || level === "error";
 }
 
-function unreachable(reason: string): Finding {
-  return fault("connection", [reason, "nothing else can be seen", "systemctl status leased"]);
+function unreachable(server: string, reason: string): Finding {
+  const remedy = reason.endsWith(NEEDS_LOGIN)
+    ? `deno task doctor --login FILE ${server}`
+    : "systemctl status leased";
+  return fault("connection", [reason, "nothing else can be seen", remedy]);
 }
 
 function reportText({ server, findings }: Report): string {

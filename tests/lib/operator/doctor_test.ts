@@ -127,6 +127,9 @@ Deno.test("a good server has no faults, and each bad figure is one", () => {
   for (const [each, expected] of cases) assertEquals(levels(examineServer(each)), [expected]);
 });
 
+/** On a busy machine a server is silent for longer than the doctor waits by default. */
+const PATIENT = ["--timeout", "60000"];
+
 async function doctor(
   ...args: readonly string[]
 ): Promise<{ code: number; text: string; stderr: string }> {
@@ -151,11 +154,17 @@ Deno.test("leased doctor finds a clash of lease flags and an old certificate of 
   using client = await server.connect();
   // Flags 0x3333 look like a lease's.
   await client.ask("set a 13107 0 1\r\n1\r\n", "STORED\r\n");
-  const { code, text } = await doctor(`127.0.0.1:${server.port}`);
+  const { code, text } = await doctor(`127.0.0.1:${server.port}`, ...PATIENT);
   assertEquals(code, 1);
   assertStringIncludes(text, "This machine\n");
   assertStringIncludes(text, "warning  lease-flags: lease_flag_clash is 1: items stored with");
-  const args = [`localhost:${secure.port}`, "--ca-cert", certificate.certPath, "--json"];
+  const args = [
+    `localhost:${secure.port}`,
+    "--ca-cert",
+    certificate.certPath,
+    "--json",
+    ...PATIENT,
+  ];
   const { reports } = JSON.parse((await doctor(...args)).text);
   const [, { findings }] = reports;
   const ends = findings.find(({ check }: { check: string }) => check === "certificate");
@@ -171,7 +180,7 @@ Deno.test("leased doctor looks at servers at Unix sockets, which are on this mac
   });
   using client = await Client.connectUnix(path);
   await client.ask("set a 13107 0 1\r\n1\r\n", "STORED\r\n");
-  const { code, text } = await doctor(path);
+  const { code, text } = await doctor(path, ...PATIENT);
   assertEquals(code, 1);
   assertStringIncludes(text, "This machine\n");
   assertStringIncludes(text, `Server ${path}\n`);
@@ -183,9 +192,18 @@ Deno.test("leased doctor looks at servers at Unix sockets, which are on this mac
   await Deno.remove(folder, { recursive: true });
 });
 
+Deno.test("leased doctor names --login for a server that asks for a password", async () => {
+  await using server = new ScriptedPeer(() => ["CLIENT_ERROR unauthenticated\r\n"]);
+  const address = `127.0.0.1:${server.port}`;
+  const { code, text } = await doctor(address, ...PATIENT);
+  assertEquals(code, 69);
+  assertStringIncludes(text, `connection: ${address}: asks for a password: add --login\n`);
+  assertStringIncludes(text, `do:  deno task doctor --login FILE ${address}\n`);
+});
+
 testWithMemcached("leased doctor says what it cannot see of memcached", async (memcached) => {
   await using server = await startMemcachedTcp(memcached);
-  const { text } = await doctor(`127.0.0.1:${server.port}`);
+  const { text } = await doctor(`127.0.0.1:${server.port}`, ...PATIENT);
   assertStringIncludes(text, "ok       connections: ");
   assertStringIncludes(text, "unseen   tokens: the server has no update tokens\n");
   assertStringIncludes(text, "unseen   mutex: ");
@@ -199,7 +217,7 @@ Deno.test("leased doctor passes no control character on, and gives a silent serv
       : [`STAT curr_connections ${evil}\r\n`, `STAT ${evil} ${evil}\r\n`, "END\r\n"]
   );
   for (const flags of [[], ["--json"]]) {
-    const { code, text } = await doctor(`127.0.0.1:${server.port}`, ...flags);
+    const { code, text } = await doctor(`127.0.0.1:${server.port}`, ...flags, ...PATIENT);
     assertEquals(code, 1);
     assertStringIncludes(text, "evil");
     assert(!/[^\x20-\x7e\n]/.test(text), JSON.stringify(text));
