@@ -132,7 +132,7 @@ export function toDatabase(text: string, errors: string[]): Database {
 }
 
 /** Reads the addresses of `--cache`. */
-export function toCaches(texts: readonly string[], errors: string[]): CacheAddress[] {
+function toCaches(texts: readonly string[], errors: string[]): CacheAddress[] {
   const caches = new Map<string, CacheAddress>();
   for (const text of texts) {
     const label = `--cache ${JSON.stringify(text)}`;

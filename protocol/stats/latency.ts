@@ -13,7 +13,7 @@ const COUNT = counter("requests", "answered");
 const MEAN = gauge("microseconds", "mean latency");
 
 /** The shares of requests whose latencies are shown, by name. */
-export const QUANTILES = { p50: 0.5, p90: 0.9, p99: 0.99, p999: 0.999 } as const;
+const QUANTILES = { p50: 0.5, p90: 0.9, p99: 0.99, p999: 0.999 } as const;
 
 /** The latency that the requests of a share stay below. */
 const QUANTILE = gauge("microseconds", "latency that this share of the requests stays below");

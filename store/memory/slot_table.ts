@@ -19,7 +19,7 @@ import { AgeList } from "./age_list.ts";
  *
  * Slots that were never used are never accessed, so they cost no memory.
  */
-export const SLOT_BYTES = 64;
+const SLOT_BYTES = 64;
 const SLOT_SHIFT = 4;
 /** Offset of a record's bytes. */
 const DATA_OFFSET = 32;

@@ -3,7 +3,7 @@ import { openRing } from "./io_uring.ts";
 import { cString, Libc } from "./libc.ts";
 
 /** The facts that the doctor reads by the C library: Deno gives files of /proc and /sys only to --allow-all. */
-export interface SystemProbe {
+interface SystemProbe {
   /** Why this process cannot use io_uring; "": it can. */
   readonly ioUringFault: string;
   /** Returns the text of a file, or null if it cannot be read. */

@@ -13,7 +13,7 @@ import type { RowWish } from "../row_edits.ts";
 /** A node and its origin must speak the same version. */
 export const WIRE_VERSION = 2;
 /** Length of a block that has more than one record. */
-export const BLOCK_BYTES = 64 * 1024;
+const BLOCK_BYTES = 64 * 1024;
 /** Keys or writes of one block: more of them would keep the origin from its other requests. */
 export const RECORDS_MAX = 256;
 

@@ -147,7 +147,7 @@ export async function inspectPostgresViews(
 }
 
 /** The absence of a key ends with no age, so one with an age is not kept. */
-export function absent(epoch: number, { maxAgeSec }: View): Found {
+function absent(epoch: number, { maxAgeSec }: View): Found {
   return { row: null, version: 0, epoch, isKept: maxAgeSec === 0 };
 }
 
