@@ -11,6 +11,8 @@ import { type QueuedWrite, WriteQueue } from "./write_queue.ts";
 const TAKE_MAX = 256;
 /** Reads of the database at the same time; further ones gather, and go together. */
 const READS_AT_ONCE = 3;
+/** How long few writes wait for the groups in progress: a row that somebody else has locked keeps no other waiting. */
+const WRITES_WAIT_MS = 50;
 /** Longest sleep, in case a bell is missed. */
 const SLEEP_MS = 1000;
 
@@ -35,6 +37,7 @@ export class RowLoop {
   readonly #writes = new WriteQueue();
   /** Whether `#writeTogether` is about to run. */
   #isWriteDue = false;
+  #overdueTimer: ReturnType<typeof setTimeout> | undefined;
   #isStopping = false;
   /** Bytes of values that are copied and not answered. */
   #copiedBytes = 0;
@@ -67,7 +70,7 @@ export class RowLoop {
         if (taken.length === TAKE_MAX) await new Promise((resolve) => setTimeout(resolve, 0));
         continue;
       }
-      if (this.#isStopping && this.#underWay === 0) return;
+      if (this.#isStopping && this.#underWay === 0) return clearTimeout(this.#overdueTimer);
       await requests.waitForBell(bell, this.#isStopping ? 1 : SLEEP_MS);
     }
   }
@@ -206,9 +209,14 @@ export class RowLoop {
     queueMicrotask(() => this.#writeTogether());
   }
 
-  #writeTogether(): void {
+  #writeTogether(isOverdue = false): void {
     this.#isWriteDue = false;
-    for (let group; (group = this.#writes.take()).length > 0;) void this.#write(group);
+    for (let group; (group = this.#writes.take(isOverdue)).length > 0;) void this.#write(group);
+    if (!this.#writes.mayBegin || this.#overdueTimer !== undefined) return;
+    this.#overdueTimer = setTimeout(() => {
+      this.#overdueTimer = undefined;
+      this.#writeTogether(true);
+    }, WRITES_WAIT_MS);
   }
 
   /** Executes a group. The next ones gather meanwhile. */

@@ -35,9 +35,19 @@ export class WriteQueue {
     this.#waiting.push(write);
   }
 
-  /** Takes the writes of a group, which is in progress until `end`. @returns None: no group may begin now. */
-  take(): readonly QueuedWrite[] {
-    const least = this.#groups === 0 ? 1 : FURTHER_GROUP_MIN;
+  /** Whether writes wait, and one more group may be in progress. */
+  get mayBegin(): boolean {
+    return this.#waiting.length > 0 && this.#groups < GROUPS_MAX;
+  }
+
+  /**
+   * Takes the writes of a group, which is in progress until `end`.
+   *
+   * @param isOverdue Whether the groups in progress take long: a further one may be small.
+   * @returns None: no group may begin now.
+   */
+  take(isOverdue = false): readonly QueuedWrite[] {
+    const least = this.#groups === 0 || isOverdue ? 1 : FURTHER_GROUP_MIN;
     if (this.#groups === GROUPS_MAX || this.#waiting.length < least) return [];
     const group: QueuedWrite[] = [];
     const left: QueuedWrite[] = [];

@@ -82,12 +82,17 @@ class Setting implements AsyncDisposable {
     kind: RowKind,
     key: string,
     value = "",
-    words: Partial<Record<"mode" | "compare", number>> = {},
+    words: Partial<Record<"mode" | "compare" | "owner", number>> = {},
   ): RequestSlot {
     const { cache } = this;
     const { requests } = cache.rows!;
     cache.enter();
-    const slot = requests.take(kind, keyIn(cache, region(key), key.length), 1, 0);
+    const slot = requests.take(
+      kind,
+      keyIn(cache, region(key), key.length),
+      words.owner ?? 1,
+      0,
+    );
     this.#values.set(slot, new TextEncoder().encode(value));
     requests.setWord(slot, REQUEST.MODE, words.mode ?? StoreMode.SET);
     if (words.compare !== undefined) {
@@ -219,6 +224,30 @@ testDatabases(
     assertEquals(rows.flows.counts.writesFailed, 0);
   },
 );
+
+testDatabases("a write that takes long keeps no other row waiting", async (database) => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  await using rows = await Setting.open(database, (source) => ({
+    endText: null,
+    read: (keys) => source.read(keys),
+    write: async (group) => {
+      if (group.some(({ key }) => key === "locked")) await promise;
+      return await source.write(group);
+    },
+    command: (request, addWrite) => source.command(request, addWrite),
+    isSlow: (key) => source.isSlow(key),
+    refusalOf: (key) => source.refusalOf(key),
+    stop: () => source.stop(),
+  }));
+  const locked = rows.ask(RowKind.STORE, "locked", "1");
+  await rows.outcome(rows.ask(RowKind.READ, "k"));
+  assertEquals(
+    await rows.outcome(rows.ask(RowKind.STORE, "free", "1", { owner: 2 })),
+    Outcome.STORED,
+  );
+  resolve();
+  assertEquals(await rows.outcome(locked), Outcome.STORED);
+});
 
 testDatabases(
   "a write without an outcome says so, and its token ends with the outcome",

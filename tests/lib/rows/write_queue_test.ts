@@ -35,6 +35,21 @@ Deno.test("the first group begins with one write, further ones with several", ()
   assertEquals(queue.take().length, 21);
 });
 
+Deno.test("a group that takes long keeps few others waiting", () => {
+  const queue = new WriteQueue();
+  assertEquals(queue.mayBegin, false);
+  add(queue, ["1:a"]);
+  queue.take();
+  for (const name of ["2:b", "3:c", "4:d"]) {
+    add(queue, [name]);
+    assertEquals([queue.mayBegin, namesOf(queue.take()), namesOf(queue.take(true))], [true, [], [
+      name,
+    ]]);
+  }
+  add(queue, ["5:e"]);
+  assertEquals([queue.mayBegin, queue.take(true)], [false, []]);
+});
+
 Deno.test("a write waits for earlier ones of its key and of its connection", () => {
   const queue = new WriteQueue();
   add(queue, ["1:a", "2:b"]);
