@@ -291,6 +291,11 @@ testDatabases("tokens and caches are served", async (database) => {
   assertEquals(await command(`token release k ${id}\n`), "NOT_FOUND\r\n");
   assertEquals(await command("caches\n"), "END 0\r\n");
   assertEquals(await command("nonsense\n"), "ERROR\r\n");
+  assertEquals(
+    await command(`uget ${"k".repeat(250)}\n`),
+    `NONE ${"k".repeat(250)} 0 C\r\nEND\r\n`,
+  );
+  assertMatch(await command(`uget ${"k".repeat(251)}\n`), /^CLIENT_ERROR bad command line format/);
 });
 
 testDatabases("a problem lasts until the database has answered", async (database) => {
