@@ -211,7 +211,7 @@ class Chaos extends DisturbedRows<Kind, Ran> {
       ],
       stdin: "null",
       stdout: "piped",
-      stderr: "null",
+      stderr: "inherit",
     }).spawn();
     return { owner, process, output: this.#noteWrites(process) };
   }

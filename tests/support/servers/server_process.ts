@@ -40,9 +40,12 @@ export function path(name: string): string {
   return decodeURIComponent(new URL(name, ROOT).pathname);
 }
 
-/** While `deno task mutate` learns which lines a test runs, a server must end by itself, to write its own. */
-const WRITES_PROFILE = Deno.env.has("DENO_COVERAGE_DIR");
 const PROFILE_MS_MAX = 5_000;
+
+/** While `deno task mutate` learns which lines a test runs, a server must end by itself, to write its own. */
+function writesProfile(): boolean {
+  return Deno.env.has("DENO_COVERAGE_DIR");
+}
 
 export interface ProcessOptions {
   readonly args?: readonly string[];
@@ -215,7 +218,7 @@ export class ServerProcess implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (WRITES_PROFILE && !this.#silent) {
+    if (writesProfile() && !this.#silent) {
       this.signal("SIGTERM");
       const timer = setTimeout(() => this.#kill(), PROFILE_MS_MAX);
       await this.#child.status;
