@@ -64,6 +64,7 @@ async function auditCaches(options: AuditOptions): Promise<ExitCode> {
   return failed > 0 ? ExitCode.UNAVAILABLE : ExitCode.OK;
 }
 
+/** Caches that only the proxy knows may need more than what is granted, or not. */
 function neededPermissions(options: AuditOptions): Need[] {
   const { proxy, caches } = options;
   const files = [
@@ -72,16 +73,17 @@ function neededPermissions(options: AuditOptions): Need[] {
     options.proxyCaCertPath,
     options.cacheCaCertPath,
   ];
-  const net = (purpose: string, host?: string): Need => ({
-    descriptor: host === undefined ? { name: "net" } : { name: "net", host },
+  const net = (purpose: string, { hostname, port }: Address): Need => ({
+    descriptor: { name: "net", host: permissionHost(hostname, port) },
     purpose,
     alternative: TASK,
   });
-  const hostOf = ({ hostname, port }: Address): string => permissionHost(hostname, port);
   return [
-    net("ask the proxy (--proxy)", hostOf(proxy)),
-    ...caches.map((cache) => net("read the caches (--cache)", hostOf(cache))),
-    ...caches.length > 0 ? [] : [net("read every cache of the proxy")],
+    net("ask the proxy (--proxy)", proxy),
+    ...caches.map((cache) => net("read the caches (--cache)", cache)),
+    ...caches.length > 0
+      ? []
+      : [{ descriptor: { name: "net" as const }, purpose: "", optional: true }],
     ...files.filter((path) => path !== "").flatMap((path) =>
       fileNeeds(["read"], [path], `read ${path}`, TASK)
     ),

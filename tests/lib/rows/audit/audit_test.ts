@@ -501,7 +501,10 @@ Deno.test("a missing permission is named with the flags that grant it, and a com
   };
   const proxy = ["--proxy", "127.0.0.1:1"];
   const all = await audit([], proxy);
-  assertStringIncludes(all, "not permitted to read every cache of the proxy: add --allow-net, or");
+  assertStringIncludes(
+    all,
+    "not permitted to ask the proxy (--proxy): add --allow-net=127.0.0.1:1, or",
+  );
   assertStringIncludes(all, `\n  deno run --allow-net ${MAIN} audit --proxy 127.0.0.1:1\n`);
   const caches = "--cache=127.0.0.1:2,127.0.0.1:3";
   const some = await audit(["--allow-net=127.0.0.1:1"], [...proxy, caches]);
