@@ -69,17 +69,16 @@ function tlsRemedy(message: string, tls: TlsSettings | null): string {
   if (tls === null) return "";
   const { chainCert, key, caCert } = tls;
   const certificate = `the certificate in ${chainCert} (--ssl-chain-cert)`;
+  const chainRemedy = `${chainCert} (--ssl-chain-cert) must be a readable PEM file of certificates`;
+  const keyRemedy = key === chainCert
+    ? `name the file with the key of ${certificate} with --ssl-key (-o ssl_key)`
+    : `${key} (--ssl-key) must be a key in PEM, without a pass phrase, and belong to ${certificate}`;
   const remedies = [
-    ["Error loading the certificate chain", `--ssl-chain-cert names a readable PEM file`],
-    [
-      "Error loading the key",
-      key === chainCert
-        ? `name the file with the key of ${certificate} with --ssl-key (-o ssl_key)`
-        : `${key} (--ssl-key) must be a key in PEM, without a pass phrase, and belong to ${certificate}`,
-    ],
+    ["Error loading the certificate chain", chainRemedy],
+    ["Error loading the key", keyRemedy],
     [
       "Error validating the certificate",
-      `name the file with the key of ${certificate} with --ssl-key (-o ssl_key)`,
+      message.includes("No certificates found") ? chainRemedy : keyRemedy,
     ],
     [
       "Error loading the CA certificate",
@@ -132,7 +131,7 @@ function reasonOf({ listen, code, message }: ListenError, options: ServerOptions
 function flagOf(listen: Listen, { admin }: ServerOptions): string {
   if (listen === admin) return "--admin";
   if (listen.protocol === "counters") return "--counter-port";
-  return listen.kind === "udp" ? "-U" : "-p";
+  return listen.kind === "udp" ? "-U" : "-p or -l";
 }
 
 function unixReason({ path }: UnixListen, code: string, message: string): string {

@@ -213,6 +213,15 @@ test("TLS: a certificate that cannot be loaded ends the start with its reason", 
     /-Z .*Error validating the certificate: .*; .*--ssl-key/,
   );
   assertMatch(await start(certPath, certPath), /; name the file with the key of .*--ssl-key/);
+  const garbage = `${certificates.folder}/garbage`;
+  Deno.writeTextFileSync(garbage, "neither");
+  assertMatch(
+    await start(garbage, keyPath),
+    /; \S*garbage \(--ssl-chain-cert\) must be a readable PEM file/,
+  );
+  for (const key of [garbage, other.keyPath]) {
+    assertStringIncludes(await start(certPath, key), `; ${key} (--ssl-key) must be a key`);
+  }
 });
 
 if (NATIVE) {

@@ -51,8 +51,8 @@ const FAILURES = [
   [
     TCP,
     "EADDRINUSE",
-    "127.0.0.1:80: another process uses this port (EADDRINUSE); choose another with -p, or find " +
-    "the process: ss -tlnp 'sport = :80'",
+    "127.0.0.1:80: another process uses this port (EADDRINUSE); choose another with -p or -l, or " +
+    "find the process: ss -tlnp 'sport = :80'",
   ],
   [
     { ...TCP, kind: "udp" },
@@ -64,7 +64,7 @@ const FAILURES = [
     TCP,
     "EACCES",
     "127.0.0.1:80: permission denied (EACCES); ports below 1024 need root or " +
-    "CAP_NET_BIND_SERVICE, or choose another with -p",
+    "CAP_NET_BIND_SERVICE, or choose another with -p or -l",
   ],
   [
     TCP,
