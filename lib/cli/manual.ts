@@ -120,8 +120,12 @@ export function printCompletion([shell = ""]: readonly string[]): ExitCode {
   const text = completionText(shell);
   if (text === null) {
     const usage = `usage: leased completion ${Object.keys(SHELLS).join("|")}`;
+    if (/^(-h|--help)$/.test(shell)) {
+      print(`${usage}\n`);
+      return ExitCode.OK;
+    }
     writeRefusal("text", "usage_error", usage);
-    return /^(-h|--help)$/.test(shell) ? ExitCode.OK : ExitCode.USAGE;
+    return ExitCode.USAGE;
   }
   print(text);
   return ExitCode.OK;

@@ -28,8 +28,10 @@ export function splitSubcommand(
   if (first === "help") return splitSubcommand([...others, "--help"]);
   const subcommand = SUBCOMMANDS.find(([name]) => name === first)?.[0];
   if (subcommand === undefined) return { subcommand: "", rest: argv };
-  const asksVersion = others[0] === "--version" || others[0] === "-V";
-  return asksVersion ? { subcommand: "", rest: others } : { subcommand, rest: others };
+  // Words like `init` may stand before the first option.
+  const option = others.find((word) => word.startsWith("-"));
+  const asksVersion = option === "--version" || option === "-V";
+  return asksVersion ? { subcommand: "", rest: [option] } : { subcommand, rest: others };
 }
 
 /** Returns the mistake of a server's command line that begins with a word; null: it begins with an option. */

@@ -89,4 +89,9 @@ Deno.test("leased man and leased completion need no permission, and refuse other
   assertEquals(run("man").code, 0);
   assertEquals(textOf(run("completion", "fish").stdout), completionText("fish"));
   assertEquals(run("completion", "csh").code, 64);
+  const help = run("completion", "--help");
+  assertEquals(
+    [help.code, textOf(help.stdout), textOf(help.stderr)],
+    [0, "usage: leased completion bash|zsh|fish\n", ""],
+  );
 });

@@ -13,6 +13,9 @@ Deno.test("splitSubcommand() takes help and --version with every subcommand", ()
     ["help passwd", "passwd", "--help"],
     ["proxy --version", "", "--version"],
     ["audit -V", "", "-V"],
+    ["proxy init --version", "", "--version"],
+    ["views check --version", "", "--version"],
+    ["proxy --db -V", "proxy", "--db -V"],
     ["passwd alice", "passwd", "alice"],
   ];
   for (const [line, subcommand, rest] of cases) {
