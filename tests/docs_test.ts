@@ -233,6 +233,13 @@ Deno.test("no sentence of a document starts with What, Who or That", () => {
   }
 });
 
+Deno.test("no cell of a table is a placeholder", () => {
+  for (const { name, prose } of documents) {
+    const found = /^\|.*\| *(?:[XYZ]|\?+|…) *\|.*$/m.exec(prose);
+    assertEquals(found?.[0], undefined, name);
+  }
+});
+
 Deno.test("every task says what it is for", () => {
   for (const [name, { description }] of Object.entries(TASKS)) assert(description, name);
 });
