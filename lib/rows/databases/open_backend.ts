@@ -1,3 +1,5 @@
+import { sourcePath } from "../../permissions.ts";
+import { reasonOf } from "../../reason.ts";
 import type { Views } from "../views/view.ts";
 import type { Backend, Database, InspectedViews, PostgresSettings } from "./backend.ts";
 import { SqliteBackend } from "./sqlite.ts";
@@ -9,6 +11,8 @@ import type { TableNames } from "./table.ts";
  * every first start.
  */
 const POSTGRES_MODULE = "./postgres/backend.ts";
+/** Names the driver, from the folder of main.ts. */
+const LOCK_FILE = "lib/rows/databases/postgres/deno.lock";
 
 /** As postgres/backend.ts exports it; a type import would put that file into the graph, too. */
 interface PostgresModule {
@@ -63,10 +67,14 @@ async function loadPostgres(): Promise<PostgresModule> {
   try {
     return await import(POSTGRES_MODULE);
   } catch (error) {
-    const reason = error instanceof Error ? error.message.split("\n")[0] : String(error);
+    const [reason] = reasonOf(error).split("\n");
+    // Deno's own advice would change deno.lock.
+    const cause = /lockfile is out of date/i.test(reason!)
+      ? "the lock file of this process does not name it"
+      : reason;
     throw new Error(
-      "cannot load the driver of PostgreSQL; start with `deno task proxy`, " +
-        `or with deno run --lock=lib/rows/databases/postgres/deno.lock: ${reason}`,
+      `cannot load the driver of PostgreSQL: ${cause}; start with \`deno task proxy\` or ` +
+        `\`deno task views\`, or with deno run --lock=${sourcePath(LOCK_FILE)}`,
     );
   }
 }

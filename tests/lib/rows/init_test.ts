@@ -2,6 +2,7 @@ import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "
 import { sharedPostgres, testDatabases } from "../../support/servers/databases.ts";
 import { HAS_POSTGRES, PostgresServer } from "../../support/servers/postgres.ts";
 import { runInit, startProxy } from "../../support/servers/proxy_process.ts";
+import { path, runToEnd } from "../../support/servers/server_process.ts";
 
 const OS_ERROR = 71;
 const NAMES = ["--table", "articles", "--key-column", "slug", "--value-column", "body"];
@@ -65,6 +66,20 @@ Deno.test(
     }
   },
 );
+
+Deno.test("a lock file without the driver of PostgreSQL is named as such, with the one that has it", async () => {
+  const { code, stderr } = await runToEnd({
+    permissions: ["--allow-all"],
+    args: ["proxy", "init", "--run", "--db", "postgres://127.0.0.1:1/x"],
+  });
+  assertEquals(code, OS_ERROR, stderr);
+  const lockFile = path("lib/rows/databases/postgres/deno.lock");
+  assertStringIncludes(
+    stderr,
+    "cannot load the driver of PostgreSQL: the lock file of this process does not name it; " +
+      `start with \`deno task proxy\` or \`deno task views\`, or with deno run --lock=${lockFile}\n`,
+  );
+});
 
 Deno.test("SQLite: init --run in a folder that does not exist says so", async () => {
   const folder = await Deno.makeTempDir();
