@@ -168,6 +168,20 @@ Deno.test("a missing permission ends with 77 and the line that would do, which d
   await server.stop();
 });
 
+Deno.test("the line that would do keeps --allow-ffi, or says what it costs to go without", {
+  ignore: !TRANSPORTS.includes("native"),
+}, async () => {
+  for (const permissions of [[], ["--allow-ffi"]]) {
+    const { code, stderr } = await runToEnd({ args: ["-p", "-1"], permissions });
+    assertEquals(code, 77, stderr);
+    const line = stderr.split("\n").find((text) => text.includes(" deno run "))!;
+    assertEquals(line.split(" ").filter((word) => word === "--allow-ffi"), permissions);
+    const cost =
+      "leased: with --allow-ffi too, a request takes a third to two thirds less CPU time";
+    assertEquals(stderr.includes(cost), permissions.length === 0, stderr);
+  }
+});
+
 test(
   "-P without its permissions ends with 77, names the flags, and the command runs",
   async (start, io) => {
