@@ -8,7 +8,7 @@ import { isInstalled } from "../support/servers/peers.ts";
 import { path, TRANSPORTS } from "../support/servers/server_process.ts";
 import { textOf } from "../support/sessions/side.ts";
 import { Comparison, type Figures, say, typical, waits } from "./base/measure.ts";
-import { readOptions } from "./base/options.ts";
+import { readOptions } from "../support/options.ts";
 import { DEBIAN_MEMCACHED, Servers } from "./base/servers.ts";
 
 const OWN = "@leased/client";

@@ -4,7 +4,7 @@ import { Client, IO_WAYS, residentKib, TRANSPORTS } from "../support/servers/ser
 import { fill } from "./base/clients.ts";
 import { Batches, Generator } from "./base/generator.ts";
 import { fixed, median, pause, Table } from "./base/measure.ts";
-import { readOptions, someOf } from "./base/options.ts";
+import { readOptions, someOf } from "../support/options.ts";
 import { CONNECTIONS, rowOf, seededRandom } from "./base/rows.ts";
 import { connectWhenOpen, Servers } from "./base/servers.ts";
 

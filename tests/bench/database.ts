@@ -13,7 +13,7 @@ import {
 import { ClientThreads } from "./base/clients.ts";
 import type { Schedule } from "./base/generator.ts";
 import { type Cell, Comparison, type Contestant, ranged, typical } from "./base/measure.ts";
-import { readOptions, someOf } from "./base/options.ts";
+import { readOptions, someOf } from "../support/options.ts";
 import { ALL_CORES, type BenchServer, connectWhenOpen, Servers } from "./base/servers.ts";
 
 /** Rows that are read and written. */

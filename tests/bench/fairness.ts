@@ -9,7 +9,7 @@ import { bytesOf } from "../support/sessions/side.ts";
 import { ClientThreads, fillNumbers } from "./base/clients.ts";
 import type { Batch } from "./base/generator.ts";
 import { fixed, pause, Table, waits } from "./base/measure.ts";
-import { readOptions } from "./base/options.ts";
+import { readOptions } from "../support/options.ts";
 import { cpuNanoseconds } from "./base/processes.ts";
 import {
   type BenchServer,

@@ -8,7 +8,7 @@ import { type Attack, type AttackHandlers, ATTACKS, LARGE_KEYS, LARGE_VALUE } fr
 import { startOrigin } from "./database.ts";
 import { connect, roundTrip } from "./fairness.ts";
 import { Comparison, type Figures, pause, ratio, typical, waits } from "./base/measure.ts";
-import { readOptions, someOf } from "./base/options.ts";
+import { readOptions, someOf } from "../support/options.ts";
 import { ALL_CORES, type BenchServer, Servers } from "./base/servers.ts";
 import { Workers } from "./base/workers.ts";
 

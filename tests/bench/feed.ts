@@ -9,7 +9,7 @@ import {
 } from "../support/load/feed_loop.ts";
 import { ConversationSide } from "../support/sessions/conversation_side.ts";
 import { Table } from "./base/measure.ts";
-import { EX_USAGE } from "./base/options.ts";
+import { EX_USAGE } from "../support/options.ts";
 
 const WARM_UP_ROUNDS = 2000;
 const ROUNDS = 500;

@@ -14,7 +14,7 @@ import {
   waits,
   whole,
 } from "./base/measure.ts";
-import { type Options, readOptions, someOf } from "./base/options.ts";
+import { type Options, readOptions, someOf } from "../support/options.ts";
 import { cpuNanoseconds } from "./base/processes.ts";
 import { VALUE } from "./base/rows.ts";
 import { ALL_CORES, type BenchServer, connectWhenOpen, Servers } from "./base/servers.ts";

@@ -6,7 +6,7 @@
 import { randomFrom } from "../support/random.ts";
 import { Client } from "../support/servers/server_process.ts";
 import { Comparison, type Figures, pause, typical } from "./base/measure.ts";
-import { readOptions } from "./base/options.ts";
+import { readOptions } from "../support/options.ts";
 import { type BenchServer, connectWhenOpen, DEBIAN_MEMCACHED, Servers } from "./base/servers.ts";
 import {
   cachedVersion,

@@ -4,7 +4,7 @@ import { residentKib } from "../support/servers/server_process.ts";
 import { Batches, Generator } from "./base/generator.ts";
 import { KEY_BYTES, NumberedSets } from "./base/loads.ts";
 import { Comparison, pause, spread, Table } from "./base/measure.ts";
-import { readOptions, someOf } from "./base/options.ts";
+import { readOptions, someOf } from "../support/options.ts";
 import { ThreadTime, threadTimes } from "./base/processes.ts";
 import { type BenchServer, IO, Servers } from "./base/servers.ts";
 import { leastOf, pieces, PIECES_HEADS } from "./base/timings.ts";

@@ -3,7 +3,7 @@ import { Certificates, tlsArguments } from "../support/servers/certificates.ts";
 import { compareLoads, type Loaded, runOf } from "./base/busy.ts";
 import { ClientThreads, fill } from "./base/clients.ts";
 import { memcslap, MEMCSLAP_ROWS } from "./base/memcslap.ts";
-import { oneOf, readOptions, someOf } from "./base/options.ts";
+import { oneOf, readOptions, someOf } from "../support/options.ts";
 import { ROWS } from "./base/rows.ts";
 import { type BenchServer, DEBIAN_MEMCACHED, IO, ROOT, Servers } from "./base/servers.ts";
 

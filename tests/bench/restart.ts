@@ -13,7 +13,7 @@ import {
   typical,
   whole,
 } from "./base/measure.ts";
-import { readOptions, someOf } from "./base/options.ts";
+import { readOptions, someOf } from "../support/options.ts";
 import {
   ALL_CORES,
   type BenchServer,

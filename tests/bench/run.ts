@@ -1,6 +1,6 @@
 /** The benches: `deno task bench` lists them, `deno task bench <name> --help` shows the options of one. */
 import { say } from "./base/measure.ts";
-import { EX_USAGE } from "./base/options.ts";
+import { EX_USAGE } from "../support/options.ts";
 
 /** Loads a bench's module, and returns what runs it. */
 type Load = () => Promise<(args: readonly string[]) => void | Promise<void>>;

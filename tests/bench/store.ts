@@ -3,7 +3,7 @@ import { MIB } from "../../store/limits.ts";
 import { CONTROL } from "../../store/memory/memory.ts";
 import { randomFrom } from "../support/random.ts";
 import { say, Table } from "./base/measure.ts";
-import { readOptions } from "./base/options.ts";
+import { readOptions } from "../support/options.ts";
 import { replay, REPLAY_DEFAULTS, type ReplayOptions } from "./replay/replay.ts";
 import { StoreTarget } from "./replay/store_target.ts";
 import { readTrace } from "./replay/traces.ts";

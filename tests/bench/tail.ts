@@ -6,7 +6,7 @@
 import { freePort } from "../support/free_ports.ts";
 import { ClientThreads } from "./base/clients.ts";
 import { Comparison, ratio, say, typical, waits, whole } from "./base/measure.ts";
-import { readOptions } from "./base/options.ts";
+import { readOptions } from "../support/options.ts";
 import { DEBIAN_MEMCACHED, IO, Servers } from "./base/servers.ts";
 
 /** Less than the keys need, so that there is eviction. */

@@ -8,7 +8,7 @@ import { textOf } from "../support/sessions/side.ts";
 import { compareLoads, type Loaded, runOf } from "./base/busy.ts";
 import { ClientThreads, fill } from "./base/clients.ts";
 import { Comparison, type Contestant, type Figures, ranged, typical } from "./base/measure.ts";
-import { readOptions, someOf } from "./base/options.ts";
+import { readOptions, someOf } from "../support/options.ts";
 import { type BenchRow, preloadShort, rowOf, THREAD_ROWS } from "./base/rows.ts";
 import { DEBIAN_MEMCACHED, IO, serverEngineFlags, Servers } from "./base/servers.ts";
 import type { Shared } from "../support/threads.ts";

@@ -2,7 +2,7 @@
 import { EPOLLIN, EPOLLOUT } from "../../lib/net/native/epoll.ts";
 import { Certificates, tlsArguments } from "../support/servers/certificates.ts";
 import { compareLoads, type Loaded } from "./base/busy.ts";
-import { readOptions } from "./base/options.ts";
+import { readOptions } from "../support/options.ts";
 import { DEBIAN_MEMCACHED, IO, Servers } from "./base/servers.ts";
 import { Connections } from "./base/sockets.ts";
 import { TlsClients } from "./base/tls_clients.ts";

@@ -1,7 +1,7 @@
 /** Durable update tokens: pairs of `token get` and `token release` a second, beside the bare syncs of the same disk. */
 import { ClientThreads } from "./base/clients.ts";
 import { Comparison, spread, typical } from "./base/measure.ts";
-import { readOptions } from "./base/options.ts";
+import { readOptions } from "../support/options.ts";
 import { IO, Servers } from "./base/servers.ts";
 
 /** Clients that do nothing but take and release tokens. */

@@ -7,8 +7,8 @@
 // `--planted [TEXT…]`: plants the faults of planted.ts instead, with status 1 when one is not caught. Each TEXT selects
 // those whose file or description contains it.
 
-import { parseArgs } from "@std/cli/parse-args";
 import { randomFrom } from "../support/random.ts";
+import { readLine } from "../support/options.ts";
 import { drawSeed, hash32 } from "../support/seed.ts";
 import { readTranscripts } from "../support/sessions/transcript_files.ts";
 import { readSources } from "../support/sources.ts";
@@ -142,21 +142,26 @@ function report(mutant: Mutant, verdict: Verdict, text: string): void {
 }
 
 async function main(): Promise<number> {
-  const options = parseArgs(Deno.args, {
-    boolean: ["planted", "measure"],
-    string: ["sample", "seed", "minutes", "jobs", "results", "measured"],
-  });
-  const paths = options._;
-  const jobs = Number(options.jobs ?? 2);
-  if (options.planted) return await tryPlanted(paths.map(String), jobs) === 0 ? 0 : 1;
+  const defaults = {
+    sample: 50,
+    seed: "",
+    minutes: 600,
+    jobs: 2,
+    results: "",
+    measured: "",
+    measure: false,
+    planted: false,
+  };
+  const { options, words: paths } = readLine(Deno.args, defaults, "path");
+  const { jobs } = options;
+  if (options.planted) return await tryPlanted(paths, jobs) === 0 ? 0 : 1;
   const sources = readSources();
   const selected = sources.filter(({ path }) =>
-    SOURCE.test(path) && (paths.length === 0 || paths.some((part) => path.startsWith(String(part))))
+    SOURCE.test(path) && (paths.length === 0 || paths.some((part) => path.startsWith(part)))
   );
   const texts = new Map(selected.map(({ path, text }) => [path, text]));
   const mutants = selected.flatMap(({ path, text }) => mutantsOf(path, text));
-  const seed = options.seed === undefined ? undefined : Number(options.seed);
-  const file = options.results as string | undefined;
+  const seed = options.seed === "" ? undefined : Number(options.seed);
   const transcripts = JSON.stringify(readTranscripts());
   const tests = new Map(
     sources.filter(({ path }) => path.endsWith("_test.ts")).map(({ path, text }) => [
@@ -164,11 +169,11 @@ async function main(): Promise<number> {
       hash32(path.startsWith("tests/transcripts/") ? text + transcripts : text),
     ]),
   );
-  const results = new Results(file, { texts, tests }, seed, drawSeed);
-  const wanted = Math.min(Number(options.sample ?? 50), mutants.length);
-  const endMs = performance.now() + Number(options.minutes ?? 600) * 60_000;
+  const results = new Results(options.results || undefined, { texts, tests }, seed, drawSeed);
+  const wanted = Math.min(options.sample, mutants.length);
+  const endMs = performance.now() + options.minutes * 60_000;
   await using plain = await Copy.make(endMs);
-  const measured = new MeasuredTests(options.measured as string | undefined, sources);
+  const measured = new MeasuredTests(options.measured || undefined, sources);
   const reach = new Reach(plain, sources, measured, print);
   if (options.measure) await reach.measureAll(jobs);
   print(

@@ -1,5 +1,5 @@
 // Threads that read and write one store for as many reads as are wanted: deno task parallel [--help].
-import { readOptions, someOf } from "../bench/base/options.ts";
+import { readOptions, someOf } from "../support/options.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import { ParallelThreads } from "./threads.ts";
 import { SCENARIOS } from "./scenario.ts";

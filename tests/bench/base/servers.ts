@@ -2,7 +2,7 @@
 import process from "node:process";
 import { freePort } from "../../support/free_ports.ts";
 import { TRANSPORTS } from "../../support/servers/server_process.ts";
-import { oneOf } from "./options.ts";
+import { oneOf } from "../../support/options.ts";
 
 /** This checkout. */
 export const ROOT = decodeURIComponent(new URL("../../../", import.meta.url).pathname);

@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { oneOf, OptionError, parseOptions, someOf } from "./options.ts";
+import { oneOf, OptionError, parseLine, someOf } from "./options.ts";
 
 const DEFAULTS = {
   rounds: 5,
@@ -11,10 +11,10 @@ const DEFAULTS = {
 };
 
 function parse(line: string): unknown {
-  return parseOptions(line.split(" ").filter((word) => word !== ""), DEFAULTS);
+  return parseLine(line.split(" ").filter((word) => word !== ""), DEFAULTS).options;
 }
 
-Deno.test("parseOptions() gives each option the type of its default", () => {
+Deno.test("parseLine() gives each option the type of its default", () => {
   const defaults = { ...DEFAULTS, io: "native", only: ["p1", "p16"] };
   assertEquals(parse(""), defaults);
   assertEquals(
@@ -31,11 +31,10 @@ Deno.test("parseOptions() gives each option the type of its default", () => {
   assertEquals(parse("--rounds 1 --rounds 2"), { ...defaults, rounds: 2 });
 });
 
-Deno.test("parseOptions() names what it cannot take", () => {
+Deno.test("parseLine() names what it cannot take", () => {
   for (
     const [line, message] of [
       ["--rouds 5", "There is no option --rouds"],
-      ["word", "There is no option word"],
       ["--rounds x", '--rounds is "x", not a number that is 0 or more'],
       ["--rounds=-1", '--rounds is "-1", not a number that is 0 or more'],
       ["--rounds", '--rounds is "", not a number that is 0 or more'],
@@ -46,4 +45,10 @@ Deno.test("parseOptions() names what it cannot take", () => {
   ) {
     assertThrows(() => parse(line), OptionError, message);
   }
+});
+
+Deno.test("parseLine() keeps the words that are no options", () => {
+  const { options, words } = parseLine(["lib", "--rounds", "3", "7", "--json", "store"], DEFAULTS);
+  assertEquals(words, ["lib", "7", "store"]);
+  assertEquals([options.rounds, options.json], [3, true]);
 });

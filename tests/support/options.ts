@@ -38,19 +38,45 @@ export class OptionError extends Error {
   override readonly name = "OptionError";
 }
 
-/** Returns the options among `args`. Exits on a mistake, and on --help. */
+/** Options, and the words among them that are none. */
+export interface Line<D extends Defaults> {
+  readonly options: Options<D>;
+  readonly words: readonly string[];
+}
+
+/** Returns the options among `args`. Exits on a mistake, on any other word, and on --help. */
 export function readOptions<D extends Defaults>(args: readonly string[], defaults: D): Options<D> {
+  return readLine(args, defaults, null).options;
+}
+
+/**
+ * Returns the options and the other words. Exits on a mistake, and on --help.
+ *
+ * @param word What a word that is no option stands for; null: none may be given.
+ */
+export function readLine<D extends Defaults>(
+  args: readonly string[],
+  defaults: D,
+  word: string | null,
+): Line<D> {
   try {
     if (args.includes("--help")) throw new OptionError("");
-    return parseOptions(args, defaults);
+    const line = parseLine(args, defaults);
+    if (word === null && line.words.length > 0) {
+      throw new OptionError(`There is no option ${line.words[0]}`);
+    }
+    return line;
   } catch (error) {
     if (!(error instanceof OptionError)) throw error;
     const usage = Object.keys(defaults).map((name) => {
       const value = initialOf(defaults, name);
       return typeof value === "boolean" ? `[--${name}]` : `[--${name} ${value}]`;
     });
+    const words = word === null ? "" : ` [${word}…]`;
     // deno-lint-ignore no-console
-    console.error(`${error.message}\nOptions and their defaults: ${usage.join(" ")}`.trimStart());
+    console.error(
+      `${error.message}\nOptions and their defaults: ${usage.join(" ")}${words}`.trimStart(),
+    );
     Deno.exit(error.message === "" ? 0 : EX_USAGE);
   }
 }
@@ -60,15 +86,15 @@ export function readOptions<D extends Defaults>(args: readonly string[], default
  *   finite and not negative.
  * @throws OptionError
  */
-export function parseOptions<D extends Defaults>(args: readonly string[], defaults: D): Options<D> {
+export function parseLine<D extends Defaults>(args: readonly string[], defaults: D): Line<D> {
   const flags = Object.keys(defaults).filter((name) => typeof defaults[name] === "boolean");
   const others = Object.keys(defaults).filter((name) => !flags.includes(name));
   const given = parseArgs(args, {
     boolean: flags,
     string: others,
     collect: others,
-    unknown: (word) => {
-      throw new OptionError(`There is no option ${word}`);
+    unknown: (word, name) => {
+      if (name !== undefined) throw new OptionError(`There is no option ${word}`);
     },
   }) as Record<string, unknown>;
   const value = (name: string): unknown => {
@@ -78,7 +104,7 @@ export function parseOptions<D extends Defaults>(args: readonly string[], defaul
     return isGiven ? valueOf(defaults, name, words) : initialOf(defaults, name);
   };
   const named = [...flags, ...others].map((name) => [name, value(name)]);
-  return Object.fromEntries(named);
+  return { options: Object.fromEntries(named), words: (given._ as unknown[]).map(String) };
 }
 
 function initialOf(defaults: Defaults, name: string): Exclude<Defaults[string], Choice> {
