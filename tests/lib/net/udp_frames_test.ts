@@ -56,12 +56,14 @@ Deno.test("udpDatagrams() cuts a long reply into full datagrams", () => {
 
 Deno.test("udpDatagrams() takes binary packets apart, all of stat together", () => {
   const packet = (opcode: string, body: string): string =>
-    `\x81${opcode}${"\0".repeat(6)}\0\0\0${String.fromCharCode(body.length)}${
-      "\0".repeat(12)
-    }${body}`;
+    `\x81${opcode}${"\0".repeat(6)}\0${
+      String.fromCharCode(body.length >> 16, (body.length >> 8) & 255, body.length & 255)
+    }${"\0".repeat(12)}${body}`;
   const stat = packet("\x10", "pid1") + packet("\x10", "x2") + packet("\x10", "");
   const get = packet("\x00", "value");
   assertEquals(answers(get + stat + get), [[0, 1, get], [0, 1, stat], [0, 1, get]]);
+  const long = packet("\x00", "v".repeat(0x10001));
+  assertEquals(answers(long + get).at(-1), [0, 1, get]);
 });
 
 Deno.test("udpDatagrams() makes something of what no server answers", () => {
