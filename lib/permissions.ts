@@ -17,7 +17,7 @@ export interface RunCommand {
   readonly run: string;
   /** The words behind main.ts. */
   readonly argv: readonly string[];
-  /** What the command goes without; "": nothing. */
+  /** A sentence on the price of starting without a permission; "": it has none. */
   readonly cost: string;
 }
 

@@ -34,7 +34,7 @@ interface Pending {
 /** Why a connection ended. */
 export type EndReason = "closed" | "failed" | "timeout" | "garbage";
 
-/** What the maker of a connection wants to know. */
+/** Told of a connection's events by the connection. */
 export interface Watcher {
   /** The server has executed a request, besides the login. */
   serves(): void;

@@ -220,7 +220,7 @@ export class RowWriteError extends Error {
   }
 }
 
-/** What became of a commit: the transaction is committed, or will never be. "told": the application knows. */
+/** The outcome of a commit: the transaction is committed, or will never be. "told": the application knows. */
 export type CommitOutcome = "done" | "failed" | "told";
 
 /**

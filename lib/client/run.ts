@@ -28,7 +28,7 @@ import { claimKey, type Settings } from "./load_options.ts";
 import * as requests from "./requests.ts";
 import type { Request } from "./wire.ts";
 
-/** What `load` may use and set. */
+/** Handed to `load`: limits to obey, and results to set. */
 export interface LoadControl {
   /** Aborts after `hardMs`. */
   readonly signal: AbortSignal;
@@ -64,7 +64,7 @@ export class FlowCounters {
   brokenTokens = 0;
 }
 
-/** What flows use of their cache. */
+/** The part of a cache that its flows use. */
 export interface Hands<Value> {
   readonly codec: Codec<Value>;
   readonly counters: FlowCounters;
@@ -76,7 +76,7 @@ export interface Hands<Value> {
   call<Result>(request: Request<Result>): Promise<Result>;
 }
 
-/** What flows use of the application. */
+/** The application's functions and settings, for the flows. */
 export interface Application<Value> {
   load?: LoadRows<Value>;
   commit?(): unknown;

@@ -107,7 +107,7 @@ export class Server {
         if (connection === this.#probe) this.#probe = undefined;
         if (reason !== "closed") {
           this.#onDown();
-          // What has served needs no pause, what is older than the last failure shares it.
+          // A connection that has served needs no pause; an older one shares the pause after the last failure.
           if (era === this.#era && !(isServing && reason === "failed")) this.#failed();
         }
         onEnd?.();

@@ -1,4 +1,4 @@
-/** What this library uses of a span. */
+/** The part of a span that this library uses. */
 interface Span {
   setAttribute(name: string, value: string | boolean | string[]): unknown;
   recordException(error: Error): void;
@@ -10,7 +10,7 @@ interface Context {
   setValue(key: symbol, value: unknown): Context;
 }
 
-/** What `@opentelemetry/api` 1.x registers when the application has set it up. */
+/** The global object of `@opentelemetry/api` 1.x, once the application has set it up. */
 interface Registered {
   readonly trace?: {
     getTracer(name: string): { startSpan(name: string, options: { kind: number }): Span };

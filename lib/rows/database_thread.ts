@@ -115,6 +115,16 @@ async function openNode(start: RowsStart, options: NodeOptions): Promise<NodeThr
   }
 }
 
+interface OriginParts {
+  readonly cache: Cache;
+  readonly options: RowsOptions;
+  readonly backend: Backend;
+  readonly runner: StepRunner;
+  readonly list: ListKeeper;
+  readonly epoch: number;
+  readonly savesRows: boolean;
+}
+
 /** The database, the listed caches, and the loop that serves requests. */
 class DatabaseThread {
   readonly #options: RowsOptions;
@@ -142,15 +152,7 @@ class DatabaseThread {
   #resolveMs = 0;
   #resolvePauseMs = TICK_MS;
 
-  private constructor(
-    cache: Cache,
-    options: RowsOptions,
-    backend: Backend,
-    runner: StepRunner,
-    list: ListKeeper,
-    epoch: number,
-    savesRows: boolean,
-  ) {
+  private constructor({ cache, options, backend, runner, list, epoch, savesRows }: OriginParts) {
     this.#options = options;
     this.#savesRows = savesRows;
     this.#backend = backend;
@@ -236,15 +238,16 @@ class DatabaseThread {
       const { epoch } = taken;
       // Those of the origin before serve no row any more.
       await backend.noteNodes(0, epoch);
-      const thread = new DatabaseThread(
+      const { savesRows } = start;
+      const thread = new DatabaseThread({
         cache,
         options,
         backend,
         runner,
         list,
         epoch,
-        start.savesRows,
-      );
+        savesRows,
+      });
       await list.adopt(backend, caches);
       await thread.#follower?.open();
       // A cache that does not answer joins later.

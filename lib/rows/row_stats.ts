@@ -39,7 +39,7 @@ const NODES: readonly Row<NodeState["state"]>[] = [
   ["nodes_lost", "lost", "nodes", "that a write went on without, and that have not joined again"],
 ];
 
-/** What has executed the flows. */
+/** The executor of the flows. */
 interface Executed {
   readonly times: Readonly<Record<TimedStep, StepTimes>>;
   readonly views: ActiveViews;

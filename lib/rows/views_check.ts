@@ -24,7 +24,7 @@ const EXIT_STATUS = [
   "69  the database cannot be reached",
 ] as const;
 
-/** What `leased views check` checks. */
+/** The subject of `leased views check`. */
 interface CheckOptions extends InspectionOptions {
   readonly path: string;
   /** A changed row; null: none is asked about. */

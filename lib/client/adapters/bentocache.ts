@@ -9,7 +9,7 @@ export interface BentoDriverOptions extends AdapterOptions {
   readonly prefix?: string;
 }
 
-/** What BentoCache's `useL2Layer` takes. */
+/** The argument of BentoCache's `useL2Layer`. */
 export interface BentoDriverResult {
   readonly options: BentoDriverOptions;
   factory(config: BentoDriverOptions): BentoDriver;

@@ -32,7 +32,7 @@ interface Task<Value> extends Held {
   readonly fallback?: Entry<Value>;
 }
 
-/** What a look has found, sorted by what is to do. */
+/** The findings of a look, sorted by the next step. */
 interface Round<Value> {
   readonly tasks: Task<Value>[];
   readonly expired: Task<Value>[];

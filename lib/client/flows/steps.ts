@@ -8,7 +8,7 @@ export interface Entry<Value> {
   readonly versions: Readonly<Record<string, string>>;
 }
 
-/** What the cache has for a key. */
+/** The cache's state of a key. */
 export type Seen<Value> =
   /** `cas` is its id; `leftSec` the seconds until the server removes it. */
   | {

@@ -93,7 +93,7 @@ export interface Takeover {
    * How long nodes may serve rows after the origin before has ended, in milliseconds; left out or 0: no longer than it.
    */
   readonly nodesMs?: number;
-  /** What `noteMark` has noted last; "": nothing. */
+  /** The last mark of `noteMark`; "": none. */
   readonly mark: string;
 }
 

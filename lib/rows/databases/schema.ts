@@ -1,6 +1,6 @@
 import { quotedNames, type TableNames } from "./table.ts";
 
-/** What to do about a table that an application has. */
+/** The remedy for a table of an application's. */
 export const COLUMNS_ADVICE =
   "rows need columns for key, value, version and flags: name them with --key-column, --value-column, " +
   "--version-column and --flags-column, or choose another --table; `leased proxy init` prints the SQL";

@@ -48,7 +48,7 @@ export class KeyTemplate {
     return new KeyTemplate(texts.map((each) => latin1Text(encoder.encode(each))), names, isPrefix);
   }
 
-  /** What all its keys begin with. */
+  /** The common beginning of its keys. */
   get prefix(): string {
     return this.texts[0]!;
   }

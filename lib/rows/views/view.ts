@@ -89,7 +89,7 @@ export class Views {
     return null;
   }
 
-  /** What the keys of all views begin with, each once. */
+  /** The common beginnings of the views' keys, each once. */
   get prefixes(): readonly string[] {
     return [...new Set(this.all.map(({ keys }) => keys.prefix))];
   }
