@@ -331,3 +331,14 @@ for (const threads of ["1", "2"]) {
     assertEquals(peer.ask("get r1\r\n"), "VALUE r1 0 2\r\n15\r\nEND\r\n".repeat(2));
   });
 }
+
+Deno.test("stats detail counts each write of a row once", () => {
+  using rows = new Rows();
+  const peer = rows.connect();
+  assertEquals(peer.ask("stats detail on\r\n"), "OK\r\n");
+  assertEquals(
+    rows.ask(peer, "set p:k 0 0 1\r\n1\r\nms p:m 1\r\n2\r\n"),
+    "STORED\r\nHD\r\n",
+  );
+  assertMatch(peer.ask("stats detail dump\r\n"), /^PREFIX p get 0 hit 0 set 2 del 0\r\n/);
+});

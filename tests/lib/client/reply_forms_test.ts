@@ -22,6 +22,7 @@ const META = [
   "XX @",
   "hd @",
   "",
+  "\n",
 ];
 
 /** Of each command, replies that are none. */

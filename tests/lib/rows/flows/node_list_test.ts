@@ -295,3 +295,17 @@ Deno.test("a node that joins again ends its session before; one that leaves ends
   assertEquals([list.isReadable(second), list.mayServe(2), list.size], [false, false, 0]);
   assert(list.isDone(later, 2));
 });
+
+Deno.test("the events of a node: joined, silent after its time, returned, left", () => {
+  const list = new NodeList(1, MEMBER_MS, DRIFT_SHARE);
+  const told: string[] = [];
+  list.tell = ({ name, kind, ageMs }) => told.push(`${name} ${kind} ${ageMs}`);
+  const session = list.join("one", "", 0)!;
+  list.renew(session, Infinity, 1);
+  list.watch(MEMBER_MS);
+  list.watch(3 * MEMBER_MS);
+  list.watch(4 * MEMBER_MS);
+  list.renew(session, Infinity, 5 * MEMBER_MS);
+  list.leave(session, 5 * MEMBER_MS + 1);
+  assertEquals(told, ["one joined 0", "one silent 299", "one returned 499", "one left 1"]);
+});

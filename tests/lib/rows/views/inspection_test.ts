@@ -112,6 +112,22 @@ Deno.test("SQLite: virtual tables and the schema are tables, too", async () => {
   await Deno.remove(path);
 });
 
+Deno.test("SQLite: one missing trigger is a mistake", async () => {
+  const folder = await Deno.makeTempDir();
+  const path = `${folder}/shop.db`;
+  const url = `sqlite:${path}`;
+  await execute({ url } as TestDatabase, SHOP);
+  const text = fileOf("v:{id}", `SELECT name ${BY_ID}`, { product: "v:{id}" });
+  const views = parseViews(text, "views.jsonc", ["v:"]);
+  await Deno.writeTextFile(`${folder}/views.jsonc`, text);
+  await runInit({ url, folder }, ["--follow", "--views", `${folder}/views.jsonc`, "--run"]);
+  assertEquals(inspectSqliteViews(path, views, DEFAULT_TABLE).mistakes, []);
+  await execute({ url } as TestDatabase, "DROP TRIGGER leased_change_updated_product");
+  const [mistake] = inspectSqliteViews(path, views, DEFAULT_TABLE).mistakes;
+  assertStringIncludes(mistake!.text, "the triggers of its tables are missing or old");
+  await Deno.remove(folder, { recursive: true });
+});
+
 Deno.test({
   name: "PostgreSQL: what its log and its types refuse",
   ignore: !HAS_POSTGRES,

@@ -1,0 +1,39 @@
+import { assertEquals } from "@std/assert";
+import type { Backend } from "../../../lib/rows/databases/backend.ts";
+import { step } from "../../../lib/rows/flows/steps.ts";
+import { pause, StepRunner } from "../../../lib/rows/step_runner.ts";
+import { formatCache } from "../../../store/row_cache.ts";
+import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
+import { storeOptions } from "../../support/store.ts";
+
+Deno.test("a step changes the store while it holds the mutex, and leaves it free", async () => {
+  const cache = formatCache(
+    new Memory(createSharedMemory(storeOptions({ rows: { prefixes: [""], expiry: "refuse" } }))),
+  );
+  const runner = new StepRunner(cache, {} as Backend, pause);
+  const rows = cache.rows!;
+  const [enter, leave] = [cache.enter.bind(cache), cache.leave.bind(cache)];
+  let held = 0;
+  let changes = 0;
+  cache.enter = () => {
+    enter();
+    held++;
+  };
+  cache.leave = () => {
+    held--;
+    leave();
+  };
+  const watched =
+    <A extends readonly unknown[], R>(change: (...args: A) => R) => (...args: A): R => {
+      assertEquals(held, 1);
+      changes++;
+      return change(...args);
+    };
+  rows.invalidate = watched(rows.invalidate.bind(rows));
+  rows.expel = watched(rows.expel.bind(rows));
+  cache.flushAll = watched(cache.flushAll.bind(cache));
+  await runner.run(step({ kind: "invalidateHere", keys: ["k"], connections: [0] }));
+  await runner.run(step({ kind: "expelHere", keys: ["k", "l"] }));
+  await runner.run(step({ kind: "emptyHere" }));
+  assertEquals([changes, held], [4, 0]);
+});
