@@ -284,3 +284,13 @@ Deno.test("idle is false only in the middle of a request", () => {
   conversation.end();
   conversation.end();
 });
+
+Deno.test("mg with u leaves no trace, also without the mutex", () => {
+  const side = new ConversationSide(["-t", "2"]);
+  const peer = side.connect();
+  assertEquals(
+    peer.ask("set k 0 0 1\r\n1\r\nmg k u v\r\nmg k h u\r\n"),
+    "STORED\r\nVA 1\r\n1\r\nHD h0\r\n",
+  );
+  assertEquals(peer.ask("mg k v\r\nmg k h\r\n"), "VA 1\r\n1\r\nHD h1\r\n");
+});

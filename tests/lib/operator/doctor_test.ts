@@ -63,6 +63,16 @@ Deno.test("a good machine has no faults, and each bad setting is one", () => {
   }
 });
 
+Deno.test("without the C library the portable transport serves, and io_uring is not looked at", () => {
+  const findings = examineMachine(machine({}, { hasLibc: false }), PLAN);
+  const [ffi, ioUring] = ["ffi", "io_uring"].map((name) =>
+    findings.find(({ check }) => check === name)!
+  );
+  assertEquals([ffi!.level, ioUring!.level], ["warning", "unseen"]);
+  assertStringIncludes(ffi!.what, "(linux)");
+  assertStringIncludes(ioUring!.what, "needs the C library");
+});
+
 Deno.test("the limit of a control group of version 1 counts, and the remedy fits into it", () => {
   const files = {
     "/proc/7/cgroup": "9:name=systemd:/\n4:memory:/box\n0::/\n",

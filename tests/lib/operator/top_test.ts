@@ -106,6 +106,8 @@ Deno.test("rows are what stats rows tells of origins and nodes; other servers ha
   const text = tableText([origin, TWO], "rows");
   assertMatch(text, /^server +statistic +per s +value *\n[^]*\none:1 +puts_committed +10 +30 *\n/);
   assertEquals(text.trimEnd().split("\n").length, 3);
+  const memcached = { ...TWO, now: new Map([["rows", null]]) };
+  assertMatch(tableText([origin, memcached], "rows"), /\ntwo:2: has no stats rows\n$/);
 });
 
 Deno.test("columns that do not fit are left out whole, and colour is the caller's choice", () => {

@@ -6,6 +6,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { Mutex } from "../../../store/memory/mutex.ts";
+import { THREAD_STAT } from "../../../store/stats.ts";
 import { ConversationSide } from "../../support/sessions/conversation_side.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
 import { waitingFor } from "../../support/waiting.ts";
@@ -126,4 +127,18 @@ Deno.test("Mutex.lock() after unlock() does not wait", () => {
     mutex.lock();
     mutex.unlock();
   }
+});
+
+Deno.test("of 61 holds the last is measured, for all of them", () => {
+  const { memory } = new TestStore();
+  const mutex = new Mutex(memory);
+  let nowMs = 0;
+  mutex.nowMs = () => nowMs;
+  const held = memory.threadStats[THREAD_STAT.mutex_held_us]!;
+  for (let hold = 1; hold <= 2 * 61; hold++) {
+    mutex.lock();
+    nowMs += hold === 61 ? 2 : hold === 122 ? 3 : 50;
+    mutex.unlock();
+  }
+  assertEquals(memory.threadStats[THREAD_STAT.mutex_held_us]! - held, 61 * 5000);
 });
