@@ -332,13 +332,16 @@ for (const threads of ["1", "2"]) {
   });
 }
 
-Deno.test("stats detail counts each write of a row once", () => {
-  using rows = new Rows();
+Deno.test("stats detail counts each write once, of rows and of other items", () => {
+  using rows = new Rows(["--rows", "r:"]);
   const peer = rows.connect();
-  assertEquals(peer.ask("stats detail on\r\n"), "OK\r\n");
+  assertEquals(peer.ask("stats detail on\r\nset p:k 0 0 1\r\n1\r\n"), "OK\r\nSTORED\r\n");
   assertEquals(
-    rows.ask(peer, "set p:k 0 0 1\r\n1\r\nms p:m 1\r\n2\r\n"),
+    rows.ask(peer, "set r:k 0 0 1\r\n1\r\nms r:m 1\r\n2\r\n"),
     "STORED\r\nHD\r\n",
   );
-  assertMatch(peer.ask("stats detail dump\r\n"), /^PREFIX p get 0 hit 0 set 2 del 0\r\n/);
+  assertEquals(
+    peer.ask("stats detail dump\r\n"),
+    "PREFIX p get 0 hit 0 set 1 del 0\r\nPREFIX r get 0 hit 0 set 2 del 0\r\nEND\r\n",
+  );
 });
