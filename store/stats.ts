@@ -1,8 +1,15 @@
+/** The unit of a statistic; "": a state. */
+// deno-fmt-ignore
+export type Unit =
+  | "" | "batches" | "bytes" | "caches" | "changes" | "chunks" | "classes" | "commands" | "connections" | "datagrams" | "failures"
+  | "items" | "keys" | "leases" | "lines" | "locks" | "memberships" | "microseconds" | "milliseconds" | "pages" | "requests"
+  | "rows" | "seconds" | "sessions" | "threads" | "times" | "tokens" | "values" | "views" | "waits" | "writes";
+
 /**
  * One row a statistic. Each thread counts in a row of its own (base/counter_rows.ts), without the
  * mutex: `stats[STAT.cmd_get]! += 1` costs a few nanoseconds. Reports show the sum over the threads.
  */
-export type StatRow = readonly [name: string, unit: string, meaning: string];
+export type StatRow = readonly [name: string, unit: Unit, meaning: string];
 
 // deno-fmt-ignore
 export const STORE_STATS = [

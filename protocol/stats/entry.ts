@@ -4,7 +4,7 @@ import type { ServerHooks } from "../thread_context.ts";
 import type { Settings } from "../settings.ts";
 import type { Inspector } from "../../store/inspector.ts";
 import type { ConnectionTable } from "../../store/connections.ts";
-import type { StatRow } from "../../store/stats.ts";
+import type { StatRow, Unit } from "../../store/stats.ts";
 
 /**
  * One line of statistics: the text protocol writes `STAT <name> <value>`, the binary one a packet. A null in a sequence
@@ -16,8 +16,7 @@ export type StatEntry = readonly [name: string, value: string | number];
 export interface StatMeaning {
   /** `counter`: only grows, until `stats reset`; `gauge`: how it is now; `info`: a text. */
   readonly kind: "counter" | "gauge" | "info";
-  /** As in `StatRow`; "": a state. */
-  readonly unit: string;
+  readonly unit: Unit;
   readonly meaning: string;
 }
 
@@ -41,11 +40,11 @@ export interface StatSource {
   readonly hooks: Pick<ServerHooks, "processState">;
 }
 
-export function counter(unit: string, meaning: string): StatMeaning {
+export function counter(unit: Unit, meaning: string): StatMeaning {
   return { kind: "counter", unit, meaning };
 }
 
-export function gauge(unit: string, meaning: string): StatMeaning {
+export function gauge(unit: Unit, meaning: string): StatMeaning {
   return { kind: "gauge", unit, meaning };
 }
 

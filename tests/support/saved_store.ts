@@ -10,6 +10,8 @@ import {
 /** A store as a snapshot has it, in memory. */
 export class SavedStore {
   readonly header: SnapshotHeader;
+  /** Items that had no place in the last store. */
+  dropped = 0;
   readonly #tables: SnapshotTables;
   /** All pages, one behind the other. */
   readonly #pages: Uint8Array;
@@ -45,7 +47,9 @@ export class SavedStore {
       const read = (position: number, to: Uint8Array): void => {
         to.set(this.#pages.subarray(position, position + to.length));
       };
-      for (const _ of snapshots.readmit(this.header, this.#tables, read, removed).run());
+      const readmission = snapshots.readmit(this.header, this.#tables, read, removed);
+      for (const _ of readmission.run());
+      this.dropped = readmission.dropped;
       return false;
     }
     let at = 0;

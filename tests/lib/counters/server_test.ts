@@ -134,7 +134,7 @@ for (const io of TRANSPORTS) {
     await second.ask(noop(), counterReply(0x00));
     using third = await server.connect(server.counterPort);
     assertEquals(await third.rest(), "");
-    await server.line("(--counter-conn-limit)");
+    await server.line(/tcp:127\.0\.0\.1:\d+: .*2 connections are open \(--counter-conn-limit\)/);
     await server.stop();
   });
 }

@@ -245,3 +245,12 @@ Deno.test("watch tokens tells of update tokens, and of stores that they refuse",
   assertEquals(cfd.size, 1, "the connection that asked");
   assert(!other.resume().includes("type=token"), "nobody else is told");
 });
+
+Deno.test("watch is refused behind other requests of its batch, also in a later slice", () => {
+  const refusal = "ERROR cannot pipeline other commands before watch\r\n";
+  for (const slice of ["1", "4096"]) {
+    const peer = new ConversationSide(["-R", slice]).connect();
+    assertEquals(peer.ask("get a\r\nget b\r\nwatch\r\n"), `END\r\nEND\r\n${refusal}`);
+    assertEquals(peer.ask("watch\r\n"), "OK\r\n");
+  }
+});

@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { Cache } from "../../../store/cache.ts";
 import { Operation, StoreMode } from "../../../store/operation.ts";
 import { ByteRegion } from "../../../store/base/bytes.ts";
+import { CONTROL, SEGMENT_SHIFT } from "../../../store/memory/memory.ts";
 import { NO_ITEM, SHORT_LENGTH_MAX } from "../../../store/memory/item.ts";
 import { COPY_BYTES_MAX, MIB, UNPINNED_BYTES_MAX } from "../../../store/limits.ts";
 import { Outcome } from "../../../store/outcome.ts";
@@ -230,3 +231,18 @@ for (const layout of LAYOUTS) {
     assertEquals(reply.valueSegments.count, 0);
   });
 }
+
+Deno.test("a value is found in the segment of memory where it is, after one of another segment", () => {
+  const store = new TestStore({ memoryLimitBytes: 1100 * MIB });
+  const { values } = store.cache;
+  store.store(SET, "low", LONG);
+  // What the store takes next begins behind the first gibibyte.
+  store.memory.control[CONTROL.PAGES_EVER_USED] = 2 ** 30 / store.memory.pageBytes;
+  store.store(SET, "high", "h".repeat(5000));
+  const [low, high] = [store.item("low"), store.item("high")];
+  assertEquals([low, high].map((item) => item >>> SEGMENT_SHIFT), [0, 1]);
+  for (const item of [low, high, low]) {
+    values.locate(item, 0);
+    assertEquals(values.pieceSegment, item >>> SEGMENT_SHIFT);
+  }
+});

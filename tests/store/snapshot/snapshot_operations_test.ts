@@ -14,6 +14,8 @@ import { type ChangedOptions, storeOptions, TestStore } from "../../support/stor
 /** Saves a store and restores it in another one. */
 class Restarted extends TestStore {
   readonly tookPages: boolean;
+  /** Items that had no place. */
+  readonly dropped: number;
 
   constructor(
     saved: SavedStore,
@@ -24,6 +26,7 @@ class Restarted extends TestStore {
     const options: StoreOptions = saved.optionsFrom(storeOptions(changed), downSec);
     super(options);
     this.tookPages = saved.restore(this.cache, downSec, removed);
+    this.dropped = saved.dropped;
   }
 }
 
@@ -283,3 +286,12 @@ Deno.test("a restart changes no eviction: the same requests hit with and without
     assertGreater(hits, 5000);
     assertEquals(hitsOf(15_000), hits);
   }));
+
+Deno.test("items that are too large after the restart are dropped, and counted", () => {
+  const store = new TestStore();
+  store.store(StoreMode.SET, "long", "v".repeat(300_000));
+  store.store(StoreMode.SET, "short", "v");
+  using next = restart(store, { itemSizeMaxBytes: MIB / 8, growthFactor: 1.3 });
+  assertEquals([next.get("long")?.length, next.get("short")], [undefined, "v"]);
+  assertEquals(next.dropped, 1);
+});
