@@ -51,6 +51,8 @@ const DAMAGES: Readonly<Record<string, (store: TestStore) => void>> = {
     items.setWord(items.word(item, items.chainWord(item)), WORD.NEWER, store.item("plain"));
   },
   "the pool counts its pages": ({ memory }) => memory.control[CONTROL.FREE_PAGE_COUNT]! -= 1,
+  "arriving values are counted": ({ memory }) => memory.control[CONTROL.RESERVED_ITEMS]! += 1,
+  "memory of arriving values is counted": ({ memory }) => memory.sums[SUM.RESERVED_BYTES]! += 8,
   "a locked item knows its lock": (store) =>
     store.cache.items.setWord(store.item("locked"), WORD.NEWER, ROW + 1),
   "the table counts its locks": ({ memory }) =>

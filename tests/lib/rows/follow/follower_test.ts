@@ -104,6 +104,34 @@ Deno.test("while the log cannot be read, its end is not caught up with", () =>
     assertEquals(follower.hasCaughtUp, true);
   }));
 
+Deno.test("what a cache has not confirmed is expelled again after a pause; the position waits", async () => {
+  const log = new Log();
+  const done: string[] = [];
+  let failures = 2;
+  const backend = {
+    openChanges: () => Promise.resolve(log),
+    endOfLog: () => Promise.resolve(log.end),
+  } as unknown as Backend;
+  const expeller = {
+    expel: (keys: readonly string[]) => {
+      done.push(`expel ${keys}`);
+      return Promise.resolve(failures-- > 0 ? { left: keys, reason: "no answer" } : null);
+    },
+    empty: () => Promise.resolve(null),
+  };
+  const pause = (): Promise<void> => {
+    done.push("pause");
+    return Promise.resolve();
+  };
+  const follower = new Follower(backend, expeller, () => {}, pause);
+  await follower.open();
+  const run = follower.run();
+  await log.send(100n);
+  assertEquals(done, ["expel k", "pause", "expel k", "pause", "expel k"]);
+  await follower.stop();
+  await run;
+});
+
 Deno.test("a wait ends when its position is applied, or the follower stops", () =>
   withFollower(async (log, follower) => {
     const early = follower.wait(100n, 1_000_000);
