@@ -39,8 +39,8 @@ Deno.test("Reach: only tests that run the line are found, the cheapest first", a
   const sources = sourcesOf([costly!, other!, cheap!]);
   const measured = new MeasuredTests(undefined, sources);
   measured.add(testFile(costly!, 9, 7));
-  measured.add(testFile(other!, 1, 6));
-  measured.add(testFile(cheap!, 1, 6, 7));
+  measured.add(testFile(other!, 1, 4, 8));
+  measured.add(testFile(cheap!, 1, 4, 7));
   assertEquals(await found(sources, measured), [cheap, costly]);
 });
 
@@ -56,7 +56,16 @@ Deno.test("Reach: measures the test of the file's name first, then those that im
   const measured = new MeasuredTests(undefined, sources);
   const tests = [server, far!, near!, mirrored!].map((path) => testFile(path, 1, 7));
   assertEquals(await found(sources, measured, ...tests), [mirrored, far, near]);
-  const others = tests.map((test) => test.path === server ? test : testFile(test.path, 1, 6));
+  const others = tests.map((test) => test.path === server ? test : testFile(test.path, 1, 4));
   const unmeasured = new MeasuredTests(undefined, sources);
   assertEquals(await found(sources, unmeasured, ...others), [server]);
+});
+
+Deno.test("Reach: a line that is run in part is known by the lines before it", async () => {
+  const [part, none] = ["a", "b"].map((name) => `tests/lib/room/${name}_test.ts`);
+  const sources = sourcesOf([part!, none!]);
+  const measured = new MeasuredTests(undefined, sources);
+  measured.add(testFile(part!, 1, 5, 9));
+  measured.add(testFile(none!, 1, 4, 9));
+  assertEquals(await found(sources, measured), [part]);
 });
