@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import type { RowRequest } from "../../store/row_cache.ts";
 import { packetText } from "../support/sessions/binary_text.ts";
 import type { ConversationPeer } from "../support/sessions/conversation_side.ts";
@@ -248,6 +248,19 @@ Deno.test("an absent row is leased, and its holder makes it", () => {
     rows.ask(other, `cas k 0 0 1 ${id}\r\nw\r\ngetss 10 k\r\n`),
     "EXISTS\r\nVALUE k 0 1 101\r\nv\r\nEND\r\n",
   );
+});
+
+Deno.test("a writer with an update token ends a client's lease; a writer of the row does not", () => {
+  using rows = new Rows();
+  const [holder, other] = [rows.connect(), rows.connect()];
+  const idOf = (reply: string): string => /^VALUE k \d+ \d+ (\d+)\r\n/.exec(reply)![1]!;
+  const id = idOf(rows.ask(holder, "getss 10 k\r\n"));
+  const ROW_WRITER = 1;
+  assertEquals(rows.serverRows.invalidate("k", ROW_WRITER), true);
+  assertEquals(idOf(rows.ask(other, "getss 10 k\r\n")), id);
+  assertEquals(rows.serverRows.invalidate("k", 0), true);
+  assertNotEquals(idOf(rows.ask(other, "getss 10 k\r\n")), id);
+  assertEquals(rows.ask(holder, `cas k 0 0 1 ${id}\r\nv\r\n`), "EXISTS\r\n");
 });
 
 Deno.test("values on their way to the database are bounded; others wait", () => {

@@ -409,3 +409,9 @@ Deno.test("a signal that has aborted: nothing is sent, nothing is loaded", async
   assertEquals(await cache.get("k"), undefined);
   assertEquals([lines, cache.counters.loads], [["mg k v f O1"], 0]);
 });
+
+Deno.test("shown() cuts a text that has more than 300 characters", () => {
+  const quoted = (length: number): string => "x".repeat(length - 2);
+  assertEquals(shown(quoted(300)), `"${quoted(300)}"`);
+  assertEquals(shown(quoted(301)), `"${quoted(301)}…`);
+});
