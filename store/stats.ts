@@ -1,9 +1,10 @@
 /** The unit of a statistic; "": a state. */
 // deno-fmt-ignore
 export type Unit =
-  | "" | "batches" | "bytes" | "caches" | "changes" | "chunks" | "classes" | "commands" | "connections" | "datagrams" | "failures"
-  | "items" | "keys" | "leases" | "lines" | "locks" | "memberships" | "microseconds" | "milliseconds" | "pages" | "requests"
-  | "rows" | "seconds" | "sessions" | "threads" | "times" | "tokens" | "values" | "views" | "waits" | "writes";
+  | "" | "batches" | "bytes" | "caches" | "changes" | "chunks" | "classes" | "commands" | "connections"
+  | "datagrams" | "failures" | "items" | "keys" | "leases" | "lines" | "locks" | "memberships"
+  | "microseconds" | "milliseconds" | "nodes" | "pages" | "reads" | "requests" | "rows" | "seconds"
+  | "sessions" | "threads" | "times" | "tokens" | "transactions" | "values" | "views" | "waits" | "writes";
 
 /**
  * One row a statistic. Each thread counts in a row of its own (base/counter_rows.ts), without the

@@ -1,4 +1,5 @@
 import { counter, gauge, type Stat, stat } from "../../protocol/stats/entry.ts";
+import type { Unit } from "../../store/stats.ts";
 import type { ActiveViews } from "./active_views.ts";
 import type { FlowCounts, Flows } from "./flows/flows.ts";
 import type { NodeState } from "./flows/node_list.ts";
@@ -7,7 +8,7 @@ import { followStats } from "./follow/follow_stats.ts";
 import type { Follower } from "./follow/follower.ts";
 import { type StepTimes, TIMED_STEPS, type TimedStep } from "./step_times.ts";
 
-type Row<Name> = readonly [name: string, of: Name, unit: string, meaning: string];
+type Row<Name> = readonly [name: string, of: Name, unit: Unit, meaning: string];
 
 /** Counters of the flows. */
 // deno-fmt-ignore
