@@ -132,8 +132,8 @@ function mirrorOf(file: string): string {
 }
 
 /**
- * Whether a test runs a line. One that is run in part counts as not run (`if (isOff) return null;`, when it is never off),
- * so the two lines before it count, too.
+ * Whether a test runs a line. Coverage says of one that is run in part that it is not (`if (isOff) return null;`, when
+ * it is never off), so the two lines before it count, too.
  */
 function reaches({ lines }: TestFile, file: string, line: number): boolean {
   const run = lines.get(file);
