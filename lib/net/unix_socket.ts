@@ -66,8 +66,18 @@ export function socketFileId({ path }: UnixListen): number | null {
   }
 }
 
+/** Returns whether any file has the path. */
+export function hasPath({ path }: UnixListen): boolean {
+  try {
+    Deno.lstatSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /**
- * Removes the socket file, unless it is another's; a listener that closes has removed whatever has its path.
+ * Removes the socket file, unless it is another's.
  *
  * @param id The result of `socketFileId` when it was made.
  */

@@ -52,6 +52,8 @@ export interface Transport {
    * A transport that blocks its thread receives no messages, so it must be woken by `BoundTransport.wake`.
    */
   serve(): Promise<void> | void;
+  /** Whether the worker must not end before the process does. Known when `serve` has ended; absent: it may. */
+  readonly endsWithProcess?: boolean;
   /**
    * Makes another worker of the same transport look for connections whose waiting is over
    * (`ThreadContext.takeReady`). Absent: ringing its bell in `lifecycle` is enough. May be called at any

@@ -80,7 +80,7 @@ async function run(start: WorkerStart): Promise<void> {
   await lifecycle.reaches(LifecyclePhase.RUNNING);
   await transport.serve();
   post({ kind: "ended" });
-  self.close();
+  if (transport.endsWithProcess !== true) self.close();
 }
 
 /** Returns the counters on the thread that serves them, null on all others. */

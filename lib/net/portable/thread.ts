@@ -22,7 +22,7 @@ import {
 import type { Transport, TransportContext, TransportThread } from "../worker_transport.ts";
 import type { Service } from "../service.ts";
 import { UdpServer } from "./udp_server.ts";
-import { setSocketMode } from "../unix_socket.ts";
+import { hasPath, setSocketMode, socketFileId } from "../unix_socket.ts";
 
 /** The transport on `Deno.listen`: works wherever Deno does. */
 export class PortableThread implements Transport {
@@ -36,11 +36,16 @@ export class PortableThread implements Transport {
     readonly socket: Deno.Listener;
     readonly listen: TcpListen | UnixListen;
     readonly service: Service;
+    /** The inode of a Unix socket's file; null: it has none. */
+    readonly fileId: number | null;
+    /** Accepts until the listener is closed. */
+    accepting: Promise<void>;
   }[] = [];
   readonly #udp: UdpServer[] = [];
   /** Awaited at the end beside connections: accept loops, refusals. */
   readonly #tasks = new Set<Promise<void>>();
   #accepting = true;
+  #endsWithProcess = false;
   readonly #acceptFailures: AcceptFailures;
 
   constructor(context: TransportContext) {
@@ -75,8 +80,10 @@ export class PortableThread implements Transport {
       if (listen.kind === "udp" || service === null) continue;
       const isPortShared = service.isShared && threads > 1;
       const socket = openSocket(listen, backlog, isPortShared, certificate) as Deno.Listener;
-      if (listen.kind === "unix") setSocketMode(listen);
-      this.#listeners.push({ socket, listen, service });
+      const isUnix = listen.kind === "unix";
+      if (isUnix) setSocketMode(listen);
+      const fileId = isUnix ? socketFileId(listen) : null;
+      this.#listeners.push({ socket, listen, service, fileId, accepting: Promise.resolve() });
     }
   }
 
@@ -85,8 +92,9 @@ export class PortableThread implements Transport {
   }
 
   async serve(): Promise<void> {
-    for (const { socket, listen, service } of this.#listeners) {
-      this.#track(this.#accept(socket, listen, service));
+    for (const each of this.#listeners) {
+      each.accepting = this.#accept(each.socket, each.listen, each.service);
+      this.#track(each.accepting);
     }
     for (const udp of this.#udp) this.#track(udp.serve());
     const connections = this.#connections;
@@ -101,13 +109,30 @@ export class PortableThread implements Transport {
     // Connections in the backlog are accepted first: requests sent before the stop are answered.
     await pause(0);
     this.#accepting = false;
-    for (const { socket } of this.#listeners) socket.close();
+    this.#closeListeners();
     if (this.#lifecycle.phase === LifecyclePhase.DRAINING) await this.#drain();
     for (const udp of this.#udp) udp.close();
     for (const connection of this.#connections) connection.close("shutdown");
     await this.#waitUntilClosed(DRAIN_MS_MAX);
     await Promise.all(this.#tasks);
     clearInterval(sweep);
+  }
+
+  /** Closes the listeners, except those of Unix sockets whose path another file has. */
+  #closeListeners(): void {
+    for (const { socket, listen, fileId, accepting } of this.#listeners) {
+      if (listen.kind === "unix" && hasPath(listen) && socketFileId(listen) !== fileId) {
+        // The runtime would remove that file, also when the worker ends.
+        this.#endsWithProcess = true;
+        this.#tasks.delete(accepting);
+      } else {
+        socket.close();
+      }
+    }
+  }
+
+  get endsWithProcess(): boolean {
+    return this.#endsWithProcess;
   }
 
   /** Lets connections finish requests in progress. */

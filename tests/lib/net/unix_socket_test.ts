@@ -80,8 +80,6 @@ test("the file of a Unix socket appears when the server listens", async (start, 
 });
 
 test("a server leaves the socket file of another one that took its path", async (start, io) => {
-  // The runtime's listeners remove whatever has their path.
-  if (io === "portable") return;
   const folder = await Deno.makeTempDir();
   const path = `${folder}/s`;
   await using first = await start({ ...ALL, args: ["-s", path] });
@@ -91,8 +89,19 @@ test("a server leaves the socket file of another one that took its path", async 
   using client = await Client.connectUnix(path);
   await client.ping();
   await second.stop();
-  assertEquals([...Deno.readDirSync(folder)], []);
+  assertEquals([...Deno.readDirSync(folder)], [], io);
   await Deno.remove(folder);
+});
+
+test("a server leaves a file that took the path of its socket", async (start) => {
+  const folder = await Deno.makeTempDir();
+  const path = `${folder}/s`;
+  await using server = await start({ ...ALL, args: ["-s", path] });
+  await Deno.remove(path);
+  await Deno.writeTextFile(path, "mine");
+  assertEquals((await server.stop()).code, 0);
+  assertEquals(await Deno.readTextFile(path), "mine");
+  await Deno.remove(folder, { recursive: true });
 });
 
 test("a folder in which no socket file can be made is refused at once", async (start) => {
