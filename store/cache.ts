@@ -198,10 +198,15 @@ export class Cache {
    * is pinned or reserved.
    */
   yieldMutex(): void {
+    this.leaveToOthers();
+    this.enter();
+  }
+
+  /** As `leave`, for a thread that soon takes the mutex again: a thread that waits for it goes first. */
+  leaveToOthers(): void {
     const { isAwaited } = this.mutex;
     this.leave();
     if (isAwaited) this.mutex.letOthersTake();
-    this.enter();
   }
 
   leave(): void {

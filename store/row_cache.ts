@@ -48,6 +48,7 @@ export class RowCache extends Cache {
       storeOperations,
       () => this.enter(),
       () => this.leave(),
+      () => this.leaveToOthers(),
     );
     this.parking = new RowParking(parts, this.rows, storeOperations);
   }

@@ -26,6 +26,7 @@ import { openRowCache } from "./open_row_cache.ts";
 import type { RowsOptions } from "./options.ts";
 import { RowLoop } from "./row_loop.ts";
 import { rowStats } from "./row_stats.ts";
+import { removeRows } from "./row_removal.ts";
 import { pause, StepRunner } from "./step_runner.ts";
 import { everyKeyOf } from "./key_range.ts";
 import type { Views } from "./views/view.ts";
@@ -285,9 +286,7 @@ class DatabaseThread {
       const message = "the rows of the snapshot are kept: no other origin was active since";
       return report({ level: "info", event: "rows_kept", message, fields: {} });
     }
-    for (const walk = cache.rows!.dropRows(this.#options.prefixes); !walk.next().done;) {
-      await pause(0);
-    }
+    await removeRows(cache, this.#options.prefixes, pause);
     const message = `the rows of the snapshot are removed: ${reason}`;
     report({ level: "warning", event: "rows_removed", message, fields: { reason } });
   }

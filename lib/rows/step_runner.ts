@@ -4,6 +4,7 @@ import type { CacheClient } from "./caches/cache_client.ts";
 import type { Backend, Found, ViewKey } from "./databases/backend.ts";
 import type { Flow, FlowStep, StepKind, StepResults } from "./flows/steps.ts";
 import { ActiveViews } from "./active_views.ts";
+import { removeRows } from "./row_removal.ts";
 import { StepTimes, TIMED_STEPS, type TimedStep } from "./step_times.ts";
 
 /** Runs flows: executes their steps with the store, the listed caches, the database and the clock. */
@@ -127,11 +128,8 @@ export class StepRunner {
     cache.leave();
   }
 
-  async #expelPrefixesHere(prefixes: readonly string[]): Promise<void> {
-    const walk = this.#cache.rows!.dropRows(prefixes.map(latin1Bytes));
-    while (!walk.next().done) {
-      await this.#sleep(0);
-    }
+  #expelPrefixesHere(prefixes: readonly string[]): Promise<void> {
+    return removeRows(this.#cache, prefixes.map(latin1Bytes), this.#sleep);
   }
 
   #emptyHere(): void {

@@ -60,6 +60,7 @@ export class RowOperations {
   readonly #storeOperations: StoreOperations;
   readonly #enter: () => void;
   readonly #leave: () => void;
+  readonly #leaveToOthers: () => void;
   /** Whether `together` has the mutex. */
   #isTogether = false;
   /** Bytes of values that were copied since the mutex was taken. */
@@ -73,6 +74,7 @@ export class RowOperations {
     storeOperations: StoreOperations,
     enter: () => void,
     leave: () => void,
+    leaveToOthers: () => void,
   ) {
     const { memory } = links;
     this.#links = links;
@@ -86,6 +88,7 @@ export class RowOperations {
     this.right = new ServingRight(memory);
     this.#enter = enter;
     this.#leave = leave;
+    this.#leaveToOthers = leaveToOthers;
   }
 
   // --- for the database thread ---------------------------------------------------------------------
@@ -202,7 +205,7 @@ export class RowOperations {
           this.#remove(item, prefetch.hashOf(segment, keyOffset, keyLength));
         });
       }
-      this.#leave();
+      this.#leaveToOthers();
       yield;
     }
   }
@@ -225,7 +228,7 @@ export class RowOperations {
           }
         }
       }
-      this.#leave();
+      this.#leaveToOthers();
       yield;
     }
   }

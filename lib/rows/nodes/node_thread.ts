@@ -6,6 +6,7 @@ import { readDialOptions } from "../../peers/dial.ts";
 import type { RowsMessage, RowsStart } from "../messages.ts";
 import { openRowCache } from "../open_row_cache.ts";
 import { RowLoop } from "../row_loop.ts";
+import { removeRows } from "../row_removal.ts";
 import { pause } from "../step_runner.ts";
 import { Membership } from "./membership.ts";
 import { NodeSource } from "./node_source.ts";
@@ -34,8 +35,8 @@ export class NodeThread {
       dial: readDialOptions(timeoutMs, loginFile, caCertPath),
       dropRows: async (dropped) => {
         await pause(0);
-        const walk = rows.dropRows(dropped.includes("") ? prefixes : dropped.map(latin1Bytes));
-        while (!walk.next().done) await pause(0);
+        const covered = dropped.includes("") ? prefixes : dropped.map(latin1Bytes);
+        await removeRows(cache, covered, pause);
       },
       deleteRows: (keys) => {
         cache.enter();
