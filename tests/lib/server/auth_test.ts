@@ -90,7 +90,9 @@ testTransports(
       assertEquals(await client.stat("auth_enabled_ascii", "settings"), file);
       assertEquals(await client.stat("binding_protocol", "settings"), "ascii");
       Deno.writeTextFileSync(file, "eve:new\n");
+      Deno.chmodSync(file, 0o644);
       server.signal("SIGHUP");
+      await server.line(`every user of this host can read the user file ${file}`);
       await server.line("reloaded; users: 1");
       using next = await server.connect();
       await next.ask(textLogin("dora", "hidden"), FAILED);

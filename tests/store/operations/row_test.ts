@@ -384,3 +384,13 @@ Deno.test("a locked row of a prefix loses its value and keeps its lock", () => {
   cache.leave();
   checkStore(cache.memory);
 });
+
+Deno.test("the bell rings when the mutex is free after a request, and only then", () => {
+  const cache = makeCache();
+  const { requests } = cache.rows!;
+  const { bell } = requests;
+  ask(cache, "foo");
+  assertEquals(requests.bell, bell + 1);
+  valueIn(cache, "foo");
+  assertEquals(requests.bell, bell + 1);
+});

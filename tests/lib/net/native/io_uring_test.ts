@@ -384,6 +384,36 @@ Deno.test({ name: "a socket's error, which it reports only once, stands", ignore
   assertEquals(inbox.results[0], -ECONNRESET);
 });
 
+Deno.test(
+  { name: "sockets that are ready together are read by the ring, without calls", ignore },
+  () => {
+    using libc = new Libc();
+    using first = new Pair(libc);
+    using second = new Pair(libc);
+    const { thread } = new ConversationSide([]);
+    const inbox = new NativeInbox(thread, 0);
+    for (const { ends: [ours, theirs] } of [first, second]) {
+      libc.calls.send(theirs, bytesOf(`to ${ours}`), `to ${ours}`.length, MSG_DONTWAIT);
+      inbox.add({ fd: ours, tls: null } as NativeConnection);
+    }
+    const ring = new IoUring(libc, openRing(libc, ENTRIES));
+    const { recv } = libc.calls;
+    let calls = 0;
+    const counted = Object.assign(Object.create(libc), {
+      calls: {
+        ...libc.calls,
+        recv: (...args: Parameters<typeof recv>) => (calls++, recv(...args)),
+      },
+    });
+    new RingIo(ring, counted, thread).receive(inbox);
+    const received = [0, 1].map((slot) =>
+      textOf(inbox.bytes(slot).subarray(0, inbox.results[slot]!))
+    );
+    assertEquals(received, [first, second].map(({ ends }) => `to ${ends[0]}`));
+    assertEquals(calls, 0);
+  },
+);
+
 Deno.test({
   name: "operations that fail, move few bytes or are not begun lose and double nothing",
   ignore,
