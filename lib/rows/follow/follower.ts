@@ -224,7 +224,11 @@ export class Follower {
       this.#hasCaughtUp = true;
       this.#sample = null;
     }
-    for (const waiter of this.#waiters) if (waiter.position <= position) waiter.resolve(true);
+    for (const waiter of this.#waiters) {
+      if (waiter.position > position) continue;
+      this.#waiters.delete(waiter);
+      waiter.resolve(true);
+    }
     if (this.#waiters.size > 0) this.#stream?.hasten();
   }
 

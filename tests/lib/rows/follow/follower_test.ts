@@ -16,6 +16,8 @@ class Log implements ChangeStream {
   #resolve: (changes: Changes) => void = () => {};
   #reject: (error: Error) => void = () => {};
   isWaiting = false;
+  hastened = 0;
+  closed = 0;
 
   begin(): Promise<void> {
     return Promise.resolve();
@@ -46,16 +48,21 @@ class Log implements ChangeStream {
     this.confirmed.push(position);
   }
 
-  hasten(): void {}
+  hasten(): void {
+    this.hastened++;
+  }
 
   close(): Promise<void> {
+    this.closed++;
     this.#reject(new Error("closed"));
     return Promise.resolve();
   }
 }
 
 /** Runs a test with a follower of a log. */
-async function withFollower(test: (log: Log, follower: Follower) => Promise<void>): Promise<void> {
+async function withFollower(
+  test: (log: Log, follower: Follower, events: readonly string[]) => Promise<void>,
+): Promise<void> {
   const log = new Log();
   const backend = {
     openChanges: () => Promise.resolve(log),
@@ -63,11 +70,12 @@ async function withFollower(test: (log: Log, follower: Follower) => Promise<void
   } as unknown as Backend;
   const expeller = { expel: () => Promise.resolve(null), empty: () => Promise.resolve(null) };
   const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 1));
-  const follower = new Follower(backend, expeller, () => {}, pause);
+  const events: string[] = [];
+  const follower = new Follower(backend, expeller, ({ event }) => void events.push(event), pause);
   await follower.open();
   const run = follower.run();
   try {
-    await test(log, follower);
+    await test(log, follower, events);
   } finally {
     await follower.stop();
     await run;
@@ -140,4 +148,33 @@ Deno.test("a wait ends when its position is applied, or the follower stops", () 
     assertEquals(await early, true);
     await follower.stop();
     assertEquals(await late, false);
+  }));
+
+Deno.test("the log is hastened for a wait, and again after changes that do not end it", () =>
+  withFollower(async (log, follower) => {
+    assertEquals(await follower.wait(0n, 1_000_000), true);
+    assertEquals(log.hastened, 0);
+    const waiting = follower.wait(101n, 1_000_000);
+    assertEquals(log.hastened, 1);
+    await log.send(100n);
+    await until(() => log.hastened === 2);
+    await log.send(101n);
+    assertEquals(await waiting, true);
+    await log.send(102n);
+    assertEquals(log.hastened, 2);
+  }));
+
+Deno.test("a log that fails is closed before it is opened again; its failure is logged once", () =>
+  withFollower(async (log, follower, events) => {
+    for (const closed of [1, 2, 3]) {
+      await log.fail("a trigger is missing");
+      await until(() => log.isWaiting);
+      assertEquals(log.closed, closed);
+    }
+    assertEquals(events, ["log_not_followed"]);
+    await log.send(100n);
+    await until(() => follower.problem === null);
+    await log.fail("a trigger is missing");
+    await until(() => log.isWaiting);
+    assertEquals(events, ["log_not_followed", "log_followed", "log_not_followed"]);
   }));
