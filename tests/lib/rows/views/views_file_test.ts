@@ -1,5 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { everyKeyOf } from "../../../../lib/rows/key_range.ts";
+import { KeyTemplate } from "../../../../lib/rows/views/key_template.ts";
 import { keyOf } from "../../../../lib/rows/views/view_mapping.ts";
 import { parseViews } from "../../../../lib/rows/views/views_file.ts";
 import { withParameters } from "../../../../lib/rows/views/view.ts";
@@ -59,11 +60,23 @@ Deno.test("keys of views", () => {
   assertEquals(keyOf(keys[1]!, () => "x"), everyKeyOf("category:x:"));
   assertEquals(keyOf(keys[1]!, () => null), everyKeyOf("category:"));
   assertEquals(keyOf(keys[1]!, () => "x".repeat(250)), null);
+  const { keys: page } = category!;
+  assertEquals(keyOf(page, (name) => name === "page" ? "2" : null), everyKeyOf("category:"));
+  assertEquals(keyOf(page, (name) => name === "page" ? null : "x"), everyKeyOf("category:x:page:"));
   const ofProduct = product!.changes[0]!.keys[0]!;
   assertEquals(keyOf(ofProduct, () => "7"), "product:7");
   assertEquals(keyOf(ofProduct, () => null), everyKeyOf("product:"));
   assertEquals(keyOf(ofProduct, () => "x".repeat(242))!.length, 250);
   assertEquals(keyOf(ofProduct, () => "x".repeat(243)), null);
+});
+
+Deno.test("the texts of a template do not overlap in a key", () => {
+  const template = KeyTemplate.parse("a:{x}:b:{y}:");
+  assertEquals(template.match("a:1:b:2:"), ["1", "2"]);
+  assertEquals(template.match("a::b::"), ["", ""]);
+  assertEquals(template.match("a::b:"), null);
+  assertEquals(template.match("a:b:2:"), null);
+  assertEquals(KeyTemplate.parse("a:{x}:").match("a:"), null);
 });
 
 Deno.test("mistakes in a file of views name their line", () => {
@@ -122,6 +135,10 @@ Deno.test("mistakes in a file of views name their line", () => {
     [
       view(`${query}, "changes": {"product": "product:*"}`, "{id}"),
       "views.json:2: view {id}: its keys: must begin with text that all its keys have",
+    ],
+    [
+      view(`${query}, "changes": {"product": "product:*"}`, "product:{id}:{id}"),
+      "views.json:2: view product:{id}:{id}: {id} appears twice",
     ],
     [
       view(`"query": "{1}", "changes": {"product": "product:*"}`, "product:{1}"),
