@@ -84,7 +84,7 @@ function reasonNotToRun(command: string): string | undefined {
 async function lookAt(command: string): Promise<void> {
   const files = command.matchAll(/(?<=^|\s)((?:\.ci|contrib|docs|examples|tests)\/[\w./]+)/g);
   for (const [file] of files) assert(Deno.statSync(path(file)), file);
-  const [, bench] = /^deno task bench (\w+)/.exec(command) ?? [];
+  const [, bench] = /^deno task bench ([\w-]+)/.exec(command) ?? [];
   if (bench === undefined) return;
   const { code, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["task", "--quiet", "bench", bench, "--help"],
