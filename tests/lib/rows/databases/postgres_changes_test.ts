@@ -92,6 +92,26 @@ testChanges("changes that are not confirmed are sent again", async ({ backend, e
   assertEquals(taken.flatMap(({ keys }) => keys), ["two", "three"]);
 });
 
+testChanges("another timeline or another server than the noted one is a gap", async ({
+  backend,
+  execute,
+}) => {
+  const first = await openStream(backend);
+  await first.close();
+  // As after a failover, and after a restore elsewhere: the note came with the data.
+  for (const [pattern, other] of [["^(\\S+) \\S+", "\\1 0000FFFF"], ["^\\S+", "7"]]) {
+    await execute(
+      `UPDATE leased_follow SET place = regexp_replace(place, '${pattern}', '${other}')`,
+    );
+    const stream = await openStream(backend);
+    assertMatch(stream.gap ?? "", /the server, its timeline, .* has changed/);
+    await stream.close();
+    const again = await openStream(backend);
+    assertEquals(again.gap, null);
+    await again.close();
+  }
+});
+
 testChanges("a slot that the server has given up is a gap", async ({ backend, execute }) => {
   const stream = await openStream(backend);
   await stream.close();
