@@ -34,6 +34,8 @@ export class RowLoop {
   readonly #reads: ReadLane = { waiting: [], underWay: 0 };
   /** Of keys whose queries may be slow. */
   readonly #slowReads: ReadLane = { waiting: [], underWay: 0 };
+  /** Keys that are being read, with the requests for them that came meanwhile. */
+  readonly #reading = new Map<string, RowRequest[]>();
   readonly #writes = new WriteQueue();
   /** Whether `#writeTogether` is about to run. */
   #isWriteDue = false;
@@ -100,7 +102,10 @@ export class RowLoop {
 
   // --- reads -----------------------------------------------------------------------------------------
 
+  /** A key is read once at a time: who asks meanwhile gets what the cache has then, or the next read. */
   #queueRead(request: RowRequest): void {
+    const meanwhile = this.#reading.get(request.key);
+    if (meanwhile !== undefined) return void meanwhile.push(request);
     const lane = this.#source.isSlow(request.key) ? this.#slowReads : this.#reads;
     lane.waiting.push(request);
   }
@@ -118,6 +123,7 @@ export class RowLoop {
   async #read(requests: readonly RowRequest[], lane: ReadLane): Promise<void> {
     const rows = this.#cache.rows!;
     const byKey = Map.groupBy(requests, ({ key }) => key);
+    for (const key of byKey.keys()) this.#reading.set(key, []);
     let reads: readonly Read[] = [];
     let reason: string | null = null;
     try {
@@ -135,9 +141,24 @@ export class RowLoop {
       }
     });
     this.#underWay -= requests.length;
+    this.#readNext([...byKey.keys()], reason, lane);
     lane.underWay--;
     this.#readTogether();
     this.#endIfStopping();
+  }
+
+  /** Goes on with the requests that came while keys were read. @param reason Why the read failed; null: it has not. */
+  #readNext(keys: readonly string[], reason: string | null, lane: ReadLane): void {
+    const rows = this.#cache.rows!;
+    const waited = keys.flatMap((key) => this.#reading.get(key)!);
+    for (const key of keys) this.#reading.delete(key);
+    if (waited.length === 0) return;
+    let left: readonly RowRequest[] = [];
+    // They would wait for the same failure once more.
+    if (reason !== null) rows.fail(waited, oneLine(reason));
+    else left = rows.takeAgain(waited);
+    this.#underWay -= waited.length - left.length;
+    lane.waiting.push(...left);
   }
 
   #answerRead(requests: readonly RowRequest[], { row, cacheable, problem }: Read): void {

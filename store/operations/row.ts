@@ -129,6 +129,28 @@ export class RowOperations {
     return taken;
   }
 
+  /**
+   * Answers READs that have waited for another read of their key from the cache, as `take` does. Takes the mutex
+   * itself.
+   *
+   * @returns Those that the cache cannot answer, with the leases of now.
+   */
+  takeAgain(waited: readonly RowRequest[]): RowRequest[] {
+    const left: RowRequest[] = [];
+    const mayServe = this.right.isValid;
+    this.#begin();
+    for (const request of waited) {
+      const { slot, kind } = request;
+      if (this.requests.isOrphan(slot)) this.#free(slot);
+      else if (kind !== RowKind.READ) left.push(request);
+      else if (!mayServe || !this.#answerFromCache(slot)) {
+        left.push(this.#describe(slot, this.#lease(slot)));
+      }
+    }
+    this.#end();
+    return left;
+  }
+
   #valueLengthOf(slot: RequestSlot): number {
     const item = this.requests.word(slot, REQUEST.ITEM);
     return item === NO_ITEM ? 0 : this.#links.items.valueLength(item);

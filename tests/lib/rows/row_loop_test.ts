@@ -144,6 +144,25 @@ class Setting implements AsyncDisposable {
   }
 }
 
+/** A source with other methods in the place of some. */
+function changed(source: RowSource, methods: Partial<RowSource>): RowSource {
+  return {
+    endText: null,
+    read: (keys) => source.read(keys),
+    write: (group) => source.write(group),
+    command: (request, addWrite) => source.command(request, addWrite),
+    isSlow: (key) => source.isSlow(key),
+    refusalOf: (key) => source.refusalOf(key),
+    stop: () => source.stop(),
+    ...methods,
+  };
+}
+
+/** Lets the loop take what was asked. */
+async function taken({ cache }: Setting): Promise<void> {
+  while (cache.rows!.requests.queued > 0) await new Promise((resolve) => setTimeout(resolve, 1));
+}
+
 testDatabases("rows are written, read, counted and deleted", async (database) => {
   await using rows = await Setting.open(database);
   assertEquals(await rows.outcome(rows.ask(RowKind.READ, "k")), Outcome.NOT_FOUND);
@@ -227,18 +246,13 @@ testDatabases(
 
 testDatabases("a write that takes long keeps no other row waiting", async (database) => {
   const { promise, resolve } = Promise.withResolvers<void>();
-  await using rows = await Setting.open(database, (source) => ({
-    endText: null,
-    read: (keys) => source.read(keys),
-    write: async (group) => {
-      if (group.some(({ key }) => key === "locked")) await promise;
-      return await source.write(group);
-    },
-    command: (request, addWrite) => source.command(request, addWrite),
-    isSlow: (key) => source.isSlow(key),
-    refusalOf: (key) => source.refusalOf(key),
-    stop: () => source.stop(),
-  }));
+  await using rows = await Setting.open(database, (source) =>
+    changed(source, {
+      write: async (group) => {
+        if (group.some(({ key }) => key === "locked")) await promise;
+        return await source.write(group);
+      },
+    }));
   const locked = rows.ask(RowKind.STORE, "locked", "1");
   await rows.outcome(rows.ask(RowKind.READ, "k"));
   assertEquals(
@@ -329,4 +343,77 @@ testDatabases("a problem lasts until the database has answered", async (database
   endText = "another server has the database";
   const { outcome, text } = await rows.done(rows.ask(RowKind.READ, "unread"));
   assertEquals([outcome, text], [Outcome.ROW_ERROR, endText]);
+});
+
+testDatabases("a key is read once for all who ask, however late they come", async (database) => {
+  const reads: string[][] = [];
+  const { promise, resolve } = Promise.withResolvers<void>();
+  await using rows = await Setting.open(database, (source) =>
+    changed(source, {
+      read: async (keys) => {
+        reads.push([...keys]);
+        const found = await source.read(keys);
+        if (keys.includes("k")) await promise;
+        return found;
+      },
+    }));
+  await rows.outcome(rows.ask(RowKind.STORE, "k", "hello"));
+  const slots = [];
+  for (let client = 1; client <= 8; client++) {
+    slots.push(rows.ask(RowKind.READ, "k", "", { owner: client }));
+    await taken(rows);
+  }
+  assertEquals(await rows.outcome(rows.ask(RowKind.READ, "other")), Outcome.NOT_FOUND);
+  // A connection that ends while it waits leaves its request to the loop.
+  const { requests } = rows.cache.rows!;
+  const { inUse } = requests;
+  requests.orphan(slots.pop()!);
+  resolve();
+  for (const slot of slots) assertEquals((await rows.done(slot)).value, "hello");
+  assertEquals(reads, [["k"], ["other"]]);
+  assertEquals(requests.inUse, inUse - 1);
+});
+
+testDatabases("who asks after a write gets no row that was read before it", async (database) => {
+  let isRead = false;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  await using rows = await Setting.open(database, (source) =>
+    changed(source, {
+      read: async (keys) => {
+        const found = await source.read(keys);
+        if (!isRead) {
+          isRead = true;
+          await promise;
+        }
+        return found;
+      },
+    }));
+  await rows.outcome(rows.ask(RowKind.STORE, "k", "old"));
+  const before = rows.ask(RowKind.READ, "k");
+  while (!isRead) await new Promise((resolve) => setTimeout(resolve, 1));
+  await rows.outcome(rows.ask(RowKind.STORE, "k", "new", { owner: 2 }));
+  const after = rows.ask(RowKind.READ, "k", "", { owner: 3 });
+  const touch = rows.ask(RowKind.TOUCH, "k", "", { owner: 4 });
+  await taken(rows);
+  resolve();
+  assertEquals((await rows.done(before)).value, "old");
+  assertEquals((await rows.done(after)).value, "new");
+  assertEquals((await rows.done(touch)).value, "new");
+});
+
+testDatabases("who asks for a key while its read fails gets the same error", async (database) => {
+  const { promise, reject } = Promise.withResolvers<never>();
+  let reads = 0;
+  await using rows = await Setting.open(database, (source) =>
+    changed(source, {
+      read: (keys) => reads++ === 0 ? promise : source.read(keys),
+    }));
+  const slots = [];
+  for (let client = 1; client <= 3; client++) {
+    slots.push(rows.ask(RowKind.READ, "k", "", { owner: client }));
+    await taken(rows);
+  }
+  reject(new Error("no luck"));
+  for (const slot of slots) assertEquals((await rows.done(slot)).text, "no luck");
+  assertEquals(await rows.outcome(rows.ask(RowKind.READ, "k")), Outcome.NOT_FOUND);
 });
