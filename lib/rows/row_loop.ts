@@ -123,7 +123,8 @@ export class RowLoop {
   async #read(requests: readonly RowRequest[], lane: ReadLane): Promise<void> {
     const rows = this.#cache.rows!;
     const byKey = Map.groupBy(requests, ({ key }) => key);
-    for (const key of byKey.keys()) this.#reading.set(key, []);
+    // A key that views have moved to the other lane may be read there still.
+    for (const key of byKey.keys()) if (!this.#reading.has(key)) this.#reading.set(key, []);
     let reads: readonly Read[] = [];
     let reason: string | null = null;
     try {
@@ -150,7 +151,7 @@ export class RowLoop {
   /** Goes on with the requests that came while keys were read. @param reason Why the read failed; null: it has not. */
   #readNext(keys: readonly string[], reason: string | null, lane: ReadLane): void {
     const rows = this.#cache.rows!;
-    const waited = keys.flatMap((key) => this.#reading.get(key)!);
+    const waited = keys.flatMap((key) => this.#reading.get(key) ?? []);
     for (const key of keys) this.#reading.delete(key);
     if (waited.length === 0) return;
     let left: readonly RowRequest[] = [];
