@@ -11,5 +11,5 @@ INSERT INTO category VALUES (1, 'Books'), (2, 'Games');
 INSERT INTO product VALUES (1, 1, 'Atlas'), (2, 2, 'Chess'), (3, 1, 'Diary');
 INSERT INTO price VALUES (1, 2500), (2, 3900), (3, 800);
 -- A product that leaves a category changes the pages of both: the log needs the old category, too.
--- PostgreSQL only: SQLite refuses this line, and needs it not.
+-- For PostgreSQL only: SQLite refuses this line and does not need it.
 ALTER TABLE product REPLICA IDENTITY FULL;

@@ -34,7 +34,7 @@ interface Pending {
 /** Why a connection ended. */
 export type EndReason = "closed" | "failed" | "timeout" | "garbage";
 
-/** Told of a connection's events by the connection. */
+/** Receives the events of a connection. */
 export interface Watcher {
   /** The server has executed a request, besides the login. */
   serves(): void;

@@ -107,7 +107,7 @@ export class Server {
         if (connection === this.#probe) this.#probe = undefined;
         if (reason !== "closed") {
           this.#onDown();
-          // A connection that has served needs no pause; an older one shares the pause after the last failure.
+          // One that has served needs no pause; one made before the last failure shares the pause after it.
           if (era === this.#era && !(isServing && reason === "failed")) this.#failed();
         }
         onEnd?.();

@@ -121,12 +121,16 @@ export class RowOperations {
       }
       copied += bytes;
       requests.takeQueued(slot);
-      if (!isRead) taken.push(this.#describe(slot, 0));
-      else if (!mayServe || !this.#answerFromCache(slot)) {
-        taken.push(this.#describe(slot, this.#lease(slot)));
-      }
+      if (isRead) this.#takeRead(slot, mayServe, taken);
+      else taken.push(this.#describe(slot, 0));
     }
     return taken;
+  }
+
+  /** Answers a READ from the cache, or takes it with the lease of its row. */
+  #takeRead(slot: RequestSlot, mayServe: boolean, taken: RowRequest[]): void {
+    if (mayServe && this.#answerFromCache(slot)) return;
+    taken.push(this.#describe(slot, this.#lease(slot)));
   }
 
   /**
@@ -137,15 +141,13 @@ export class RowOperations {
    */
   takeAgain(waited: readonly RowRequest[]): RowRequest[] {
     const left: RowRequest[] = [];
-    const mayServe = this.right.isValid;
     this.#begin();
+    const mayServe = this.right.isValid;
     for (const request of waited) {
       const { slot, kind } = request;
       if (this.requests.isOrphan(slot)) this.#free(slot);
-      else if (kind !== RowKind.READ) left.push(request);
-      else if (!mayServe || !this.#answerFromCache(slot)) {
-        left.push(this.#describe(slot, this.#lease(slot)));
-      }
+      else if (kind === RowKind.READ) this.#takeRead(slot, mayServe, left);
+      else left.push(request);
     }
     this.#end();
     return left;
