@@ -109,7 +109,6 @@ export class TracedConversation extends Conversation {
       const isShort = this.state === ConversationState.NEEDS_INPUT && stop < end;
       // A piece that was too short is fed again, longer, as part of the same request.
       if (next === at && isShort) work.begin();
-      else if (isShort && work.isSpent) this.state = ConversationState.UNFINISHED;
       at = next;
     } while (this.state === ConversationState.NEEDS_INPUT && stop < end);
     return at;

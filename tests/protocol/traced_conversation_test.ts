@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { INPUT_BYTES } from "../../store/limits.ts";
-import { Conversation } from "../../protocol/conversation.ts";
+import { Conversation, ConversationState } from "../../protocol/conversation.ts";
 import { TracedConversation } from "../../protocol/traced_conversation.ts";
 import type { ConnectionId } from "../../store/connections.ts";
 import { ConversationSide } from "../support/sessions/conversation_side.ts";
@@ -41,6 +41,28 @@ Deno.test("a request that arrives in several lines ends, however small a slice i
   );
   assertEquals(peer.ask("\n3\n4\n5\r\n"), "STORED\r\n");
 });
+
+for (const [name, text] of [["text", "mn\r\n"], ["binary", request(0x0a, "")]] as const) {
+  Deno.test(`a logged connection lets others go first when its slice is over, ${name}`, () => {
+    const side = new ConversationSide(["-vv", "-R", "2"]);
+    const { input } = side.thread;
+    const conversation = side.protocols.open(side.connect().owner, { protocol: "auto" });
+    const count = 7;
+    const end = count * text.length;
+    input.bytes.set(bytesOf(text.repeat(count)));
+    const requests: number[] = [];
+    for (let start = 0; start < end;) {
+      const next = conversation.feed(start, end);
+      const isLast = next === end;
+      const state = isLast ? ConversationState.NEEDS_INPUT : ConversationState.UNFINISHED;
+      assertEquals(conversation.state, state);
+      requests.push((next - start) / text.length);
+      start = next;
+    }
+    assertEquals(requests, [2, 2, 2, 1]);
+    conversation.end();
+  });
+}
 
 Deno.test("-vvv logs every command once, however its bytes arrive", () => {
   const value = "line\n".repeat(3000);

@@ -1,5 +1,6 @@
 import { assertEquals, assertGreater, assertLess } from "@std/assert";
 import { HOLD_UNITS } from "../../protocol/work_budget.ts";
+import { CLASS } from "../../store/memory/memory.ts";
 import { costlyPackets, itemKey } from "../support/load/costly_requests.ts";
 import { ConversationSide } from "../support/sessions/conversation_side.ts";
 import { bytesOf, textOf } from "../support/sessions/side.ts";
@@ -114,6 +115,28 @@ for (const command of LONG) {
     conversation.end();
   });
 }
+
+Deno.test("slabs reassign is charged with the chunks that it empties", () => {
+  const side = filled();
+  const { input, memory, work } = side.thread;
+  const { classes } = memory;
+  const pagesOf = (classId: number): number => classes[classId * CLASS.WORDS + CLASS.PAGES]!;
+  let source = 1;
+  while (pagesOf(source) < 2) source++;
+  const usedBefore = pagesOf(source);
+  const conversation = side.protocols.open(side.connect().owner, { protocol: "auto" });
+  const request = bytesOf(`slabs reassign ${source} 0\r\n`);
+  let units = 0;
+  let at = 0;
+  do {
+    input.bytes.set(request.subarray(at));
+    at += conversation.feed(0, request.length - at);
+    units += work.spent;
+  } while (conversation.state === 1);
+  assertEquals(pagesOf(source), usedBefore - 1);
+  assertGreater(units, SLICE_UNITS, "a page has hundreds of chunks");
+  conversation.end();
+});
 
 Deno.test("token drop lets others in between: the key stays uncacheable, and their new tokens stay", () => {
   const side = filled();

@@ -42,9 +42,8 @@ export class ProxyView {
       if (word === undefined) throw this.#peer.unexpected("caches", line);
       try {
         addresses.push(readServerAddress(word));
-      } catch (error) {
-        if (error instanceof RangeError) throw this.#peer.unexpected("caches", line);
-        throw error;
+      } catch {
+        throw this.#peer.unexpected("caches", line);
       }
     }
     throw this.#peer.error(`names more than ${CACHES_MAX} caches`);

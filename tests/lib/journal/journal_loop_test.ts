@@ -324,6 +324,7 @@ Deno.test("releases that found no room in the queue are written", () => {
   queue.put = put;
   node.settle();
   assertEquals(tokensIn(node.files), [b!]);
+  assert(!readJournal(node.files)!.tokens.isQuarantined, "nobody has turned quarantine on");
   // Also when it is not known yet that the token is out, and while others ask.
   assertEquals(node.store.token("d", "", { owner: OWNER, thread: 0 }), Outcome.WAITING);
   node.store.cache.tokens.waiters.remove(node.store.operation.waiter);

@@ -83,6 +83,17 @@ Deno.test("writes wait while the values that are copied take their share; reads 
   assertEquals(keysWith(0), ["long"], "one value may be of any length");
 });
 
+Deno.test("a store that is too large says that it has no item, whatever was found before", () => {
+  const cache = makeCache(undefined, { itemSizeMaxBytes: 2048 });
+  const operation = new Operation(region("k"));
+  operation.begin(0, 1);
+  operation.owner = 1;
+  operation.valueLength = 4096;
+  operation.item = 1;
+  assertEquals(held(cache, () => cache.store(operation)), Outcome.TOO_LARGE);
+  assertEquals(operation.item, NO_ITEM);
+});
+
 Deno.test("a read fills the cache and answers everybody of its batch", () => {
   const cache = makeCache();
   const { rows } = cache;

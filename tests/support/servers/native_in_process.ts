@@ -37,7 +37,7 @@ export interface LoadStart {
 export interface InProcessServer extends Shared {
   readonly hooks: Partial<ServerHooks>;
   /** Makes what receives and sends instead of one call for each connection. */
-  readonly makeIo?: (libc: Libc, thread: ThreadContext) => RoundIo;
+  readonly makeIo?: (libc: Libc, thread: ThreadContext, lifecycle: Lifecycle) => RoundIo;
   /** Null or left out: plain connections. */
   readonly tls?: TlsSettings | null;
   /** The module of the worker that loads the server. This thread blocks meanwhile. */
@@ -53,16 +53,17 @@ export async function serveInThisThread(server: InProcessServer): Promise<void> 
   const host = bindNative([tls === null ? address : { ...address, tls: "tls" }], options);
   const lifeShared = Lifecycle.createShared(1);
   const thread = joinThread(server, 0, server.hooks);
+  const lifecycle = new Lifecycle(lifeShared);
   const context = {
     thread,
     services: { ...cacheServices(thread, 0, () => {}), counters: null },
     threadIndex: 0,
     options,
-    lifecycle: new Lifecycle(lifeShared),
+    lifecycle,
     workerData: host.workerData(0),
     report: () => {},
   };
-  const transport = new NativeThread(context, makeIo?.(new Libc(), thread));
+  const transport = new NativeThread(context, makeIo?.(new Libc(), thread, lifecycle));
   const worker = new Worker(load, { type: "module", name: "load" });
   await waitingFor("the load worker", new Promise((resolve) => worker.onmessage = resolve));
   const [listen] = host.listens;
@@ -73,7 +74,7 @@ export async function serveInThisThread(server: InProcessServer): Promise<void> 
     { port: listen.port, lifecycle: lifeShared, tls: tls !== null, seed } satisfies LoadStart,
   );
   transport.open();
-  new Lifecycle(lifeShared).phase = LifecyclePhase.RUNNING;
+  lifecycle.phase = LifecyclePhase.RUNNING;
   transport.serve();
   host.close();
   const failure = await waitingFor("the load's result", failed);

@@ -1,0 +1,40 @@
+import { assertEquals } from "@std/assert";
+import { LifecyclePhase } from "../../../../lib/lifecycle.ts";
+import { CallIo, type RoundIo } from "../../../../lib/net/native/round_io.ts";
+import { serveInThisThread } from "../../../support/servers/native_in_process.ts";
+import { ConversationSide } from "../../../support/sessions/conversation_side.ts";
+
+Deno.test({
+  name: "a thread with nothing to do applies delayed hits before it sleeps",
+  // A thread keeps the C library until it ends.
+  sanitizeResources: false,
+  async fn(): Promise<void> {
+    // With two threads, reads go without the mutex and delay their hits.
+    const { shared, thread: { settings } } = new ConversationSide(["-t", "2"]);
+    let applied = 0;
+    let roundsAwake = 0;
+    await serveInThisThread({
+      shared,
+      settings,
+      hooks: {},
+      makeIo(libc, { cache, times }, lifecycle): RoundIo {
+        const beginRound = times.beginRound.bind(times);
+        times.beginRound = (sockets, tick) => {
+          beginRound(sockets, tick);
+          if (sockets !== 0 || !cache.hasDelayedHits) return;
+          roundsAwake++;
+          lifecycle.phase = LifecyclePhase.STOPPING;
+        };
+        const applyHits = cache.applyHits.bind(cache);
+        cache.applyHits = () => {
+          if (cache.hasDelayedHits) applied++;
+          applyHits();
+          if (applied > 0) lifecycle.phase = LifecyclePhase.STOPPING;
+        };
+        return new CallIo(libc);
+      },
+      load: new URL("../../../support/load/idle_load.ts", import.meta.url),
+    });
+    assertEquals([applied, roundsAwake], [1, 0]);
+  },
+});

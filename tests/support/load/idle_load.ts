@@ -1,0 +1,25 @@
+/// <reference lib="deno.worker" />
+// A client that reads a value, and is silent until the server stops.
+import { Lifecycle, LifecyclePhase } from "../../../lib/lifecycle.ts";
+import type { LoadStart } from "../servers/native_in_process.ts";
+import { Client } from "../servers/server_process.ts";
+
+self.onmessage = async ({ data }: MessageEvent<LoadStart>) => {
+  self.postMessage(await drive(data).then(() => "", (error) => String(error)));
+  self.close();
+};
+self.postMessage("ready");
+
+async function drive({ port, lifecycle }: LoadStart): Promise<void> {
+  const life = new Lifecycle(lifecycle);
+  try {
+    using client = new Client(await Deno.connect({ hostname: "127.0.0.1", port }));
+    await client.ask("set k 0 0 1\r\nv\r\n", "STORED\r\n");
+    await client.ask("get k\r\n", "VALUE k 0 1\r\nv\r\nEND\r\n");
+    await life.reaches(LifecyclePhase.STOPPING);
+  } finally {
+    life.phase = LifecyclePhase.STOPPING;
+    // Ends the wait of a thread that has nothing to do.
+    (await Deno.connect({ hostname: "127.0.0.1", port })).close();
+  }
+}
