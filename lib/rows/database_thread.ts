@@ -18,6 +18,7 @@ import { takeOver } from "./flows/takeover.ts";
 import { type ProxyToken, TokenStates } from "./flows/token_states.ts";
 import { type Expeller, Follower } from "./follow/follower.ts";
 import { LagGuard, type Suspender } from "./follow/lag_guard.ts";
+import { PrefixExpulsion } from "./follow/prefix_expulsion.ts";
 import type { RowsCommand, RowsMessage, RowsStart } from "./messages.ts";
 import { NodeDesk } from "./nodes/node_desk.ts";
 import { NodeThread } from "./nodes/node_thread.ts";
@@ -28,7 +29,6 @@ import { RowLoop } from "./row_loop.ts";
 import { rowStats } from "./row_stats.ts";
 import { removeRows } from "./row_removal.ts";
 import { pause, StepRunner } from "./step_runner.ts";
-import { everyKeyOf } from "./key_range.ts";
 import type { Views } from "./views/view.ts";
 import { readViewsFile } from "./views/views_file.ts";
 
@@ -137,6 +137,7 @@ class DatabaseThread {
   readonly #right: Right;
   /** Null: the log is not followed. */
   readonly #follower: Follower | null;
+  readonly #expulsion: PrefixExpulsion;
   /** Null: the lag has no effect on what is served. */
   readonly #lagGuard: LagGuard | null;
   #following: Promise<void> | undefined;
@@ -147,7 +148,6 @@ class DatabaseThread {
   #isConfirmed = true;
   #isDeposed = false;
   #isTicking = false;
-  #isStopping = false;
   #viewsReload: Promise<void> = Promise.resolve();
   #purgeMs = performance.now();
   #resolveMs = 0;
@@ -167,11 +167,15 @@ class DatabaseThread {
     const nodes = this.#nodes = new NodeList(epoch, options.rightMs, options.driftShare);
     this.#flows = new Flows(list.list, states, options.databaseTimeoutMs, nodes);
     this.#runner = runner;
-    this.#follower = options.follows ? new Follower(backend, this.#expeller, report, pause) : null;
+    const expeller = this.#expeller;
+    const follower = options.follows ? new Follower(backend, expeller, report, pause) : null;
+    const log = follower && { follower, endOfLog: () => backend.endOfLog() };
+    this.#follower = follower;
+    this.#expulsion = new PrefixExpulsion(expeller, log, pause);
     const rows = cache.rows!;
     this.#right = rows.right;
-    this.#lagGuard = this.#follower !== null && options.lagQuarantines
-      ? new LagGuard(this.#follower, options.lagMsMax, this.#suspender, report)
+    this.#lagGuard = follower !== null && options.lagQuarantines
+      ? new LagGuard(follower, options.lagMsMax, this.#suspender, report)
       : null;
     this.#desk = new NodeDesk(nodes, {
       right: rows.right,
@@ -189,7 +193,7 @@ class DatabaseThread {
       runner,
       (name) => list.forget(this.#changer, name),
       this.#desk,
-      this.#follower && { follower: this.#follower, endOfLog: () => backend.endOfLog() },
+      log,
     );
     this.#loop = new RowLoop(cache, source, options.expiry === "column");
   }
@@ -207,7 +211,7 @@ class DatabaseThread {
   get #suspender(): Suspender {
     return {
       suspend: (isSuspended) => this.#flows.isSuspended = isSuspended,
-      dropRows: () => this.#expelPrefixes([""]),
+      dropRows: () => this.#expulsion.expel([""]),
       caches: () => [...this.#list.list.members].map(({ cache }) => cache),
       whileUnchanged: (act) => this.#list.whileUnchanged(act),
     };
@@ -321,7 +325,7 @@ class DatabaseThread {
   }
 
   stop(): void {
-    this.#isStopping = true;
+    this.#expulsion.stop();
     void this.#follower?.stop();
     this.#loop.stop();
   }
@@ -398,31 +402,7 @@ class DatabaseThread {
       const message = `SIGHUP: the views stay as they are: ${reason}`;
       return report({ level: "error", event: "views_refused", message, fields: { reason } });
     }
-    await this.#expelPrefixes(prefixes);
-    // A change that the log had under the views before may not have been visible to reads since.
-    await this.#untilApplied();
-    await this.#expelPrefixes(prefixes);
-  }
-
-  /** Waits until all changes are applied that the log has now, however long the database is away. */
-  async #untilApplied(): Promise<void> {
-    for (let end: bigint | null = null; !this.#isStopping;) {
-      try {
-        end ??= await this.#backend.endOfLog();
-        if (await this.#follower!.wait(end, TICK_MS)) return;
-      } catch {
-        // The follower reports why the database does not answer.
-      }
-      await pause(TICK_MS);
-    }
-  }
-
-  async #expelPrefixes(prefixes: readonly string[]): Promise<void> {
-    for (let left: readonly string[] = prefixes.map(everyKeyOf); left.length > 0;) {
-      left = (await this.#expeller.expel(left))?.left ?? [];
-      if (left.length > 0) await pause(TICK_MS);
-      if (this.#isStopping) return;
-    }
+    await this.#expulsion.expelReplaced(prefixes);
   }
 
   async #tick(): Promise<void> {

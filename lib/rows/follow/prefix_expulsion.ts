@@ -1,0 +1,66 @@
+import { everyKeyOf } from "../key_range.ts";
+import type { Expeller, Follower } from "./follower.ts";
+
+/** Pause before what has failed is tried again, and the longest wait for the log, in milliseconds. */
+const RETRY_MS = 1000;
+
+/** The log of changes, as far as it can be waited for. */
+interface Log {
+  /** Where the log ends now. @throws The database's error. */
+  endOfLog(): Promise<bigint>;
+  readonly follower: Pick<Follower, "wait">;
+}
+
+/** Deletes all keys of prefixes, however often a cache fails or the database is away. */
+export class PrefixExpulsion {
+  readonly #expeller: Pick<Expeller, "expel">;
+  /** Null: the log is not followed, and there are no views. */
+  readonly #log: Log | null;
+  readonly #sleep: (ms: number) => Promise<void>;
+  #isStopping = false;
+
+  constructor(
+    expeller: Pick<Expeller, "expel">,
+    log: Log | null,
+    sleep: (ms: number) => Promise<void>,
+  ) {
+    this.#expeller = expeller;
+    this.#log = log;
+    this.#sleep = sleep;
+  }
+
+  /** Ends the repetitions. */
+  stop(): void {
+    this.#isStopping = true;
+  }
+
+  /** Deletes the keys of these prefixes in all caches. */
+  async expel(prefixes: readonly string[]): Promise<void> {
+    for (let left: readonly string[] = prefixes.map(everyKeyOf); left.length > 0;) {
+      left = (await this.#expeller.expel(left))?.left ?? [];
+      if (left.length > 0) await this.#sleep(RETRY_MS);
+      if (this.#isStopping) return;
+    }
+  }
+
+  /** Deletes the keys of views that have just been replaced. */
+  async expelReplaced(prefixes: readonly string[]): Promise<void> {
+    await this.expel(prefixes);
+    // A change that the log had under the views before may not have been visible to reads since.
+    await this.#untilApplied();
+    await this.expel(prefixes);
+  }
+
+  /** Waits until all changes are applied that the log has now, however long the database is away. */
+  async #untilApplied(): Promise<void> {
+    for (let end: bigint | null = null; !this.#isStopping;) {
+      try {
+        end ??= await this.#log!.endOfLog();
+        if (await this.#log!.follower.wait(end, RETRY_MS)) return;
+      } catch {
+        // The follower reports why the database does not answer.
+      }
+      await this.#sleep(RETRY_MS);
+    }
+  }
+}
