@@ -34,7 +34,8 @@ export function isHash(text: string): boolean {
 export function parseHash(text: string): Hash | string {
   const match = FORM.exec(text);
   if (match === null) return "must be $scrypt$ln=…,r=…,p=…$<salt>$<hash>";
-  const [costBits = 0, blockSize = 0, parallelism = 0] = match.slice(1, 4).map(Number);
+  const numbers = match.slice(1, 4).map(Number);
+  const [costBits, blockSize, parallelism] = numbers as [number, number, number];
   const bytes = 128 * blockSize * 2 ** costBits;
   if (costBits < 1 || blockSize < 1 || parallelism < 1) return "must have ln, r and p above 0";
   if (bytes > MEMORY_BYTES_MAX) {

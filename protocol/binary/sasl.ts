@@ -105,7 +105,7 @@ class SaslReply implements AuthReply {
 function readPlain(message: Uint8Array): Credentials | null {
   const first = message.indexOf(0);
   const second = message.indexOf(0, first + 1);
-  if (first < 0 || second < 0 || message.indexOf(0, second + 1) >= 0) return null;
+  if (first < 0 || second < 0 || message.includes(0, second + 1)) return null;
   const user = message.slice(first + 1, second);
   const password = message.slice(second + 1);
   const identity = message.subarray(0, first);

@@ -386,7 +386,6 @@ export class NativeThread implements Transport {
     connection.closed = true;
     connection.closeReason = reason;
     connection.unsent = null;
-    connection.pending = null;
     this.#sender.stalled.delete(connection);
     this.#waiting.forget(connection);
     this.#connections[connection.fd] = undefined;

@@ -46,7 +46,7 @@ export class OriginClient {
   readonly name: string;
   readonly #address: Address;
   readonly #options: DialOptions;
-  #idle: Idle[] = [];
+  readonly #idle: Idle[] = [];
   #isClosed = false;
 
   constructor(name: string, address: Address, options: DialOptions) {
@@ -85,7 +85,6 @@ export class OriginClient {
   close(): void {
     this.#isClosed = true;
     for (const { peer } of this.#idle) peer.close();
-    this.#idle = [];
   }
 
   async #connection(): Promise<Peer> {
