@@ -1,4 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
+import { CONTROL } from "../../store/memory/memory.ts";
 import { opcodeOf, packetText } from "../support/sessions/binary_text.ts";
 import { ConversationSide } from "../support/sessions/conversation_side.ts";
 import { queuedRecords } from "../support/queued_records.ts";
@@ -40,6 +41,15 @@ Deno.test("token get is answered when its record is on the disk, and so are the 
   const [id] = /\d+/.exec(reply)!;
   assertMatch(reader.ask("token list\r\n"), new RegExp(`^TOKEN k ${id} 0 me `));
   assertEquals(writer.ask(`token release k ${id}\r\n`), "OK\r\n");
+});
+
+Deno.test("token list has the token with the first id that there is", () => {
+  using side = new ConversationSide(["--tokens", "volatile", "--token-quarantine", "0"]);
+  const { control } = side.thread.memory;
+  control[CONTROL.ID_LOW] = control[CONTROL.ID_HIGH] = 0;
+  const peer = side.connect();
+  peer.ask("token get k me\r\n");
+  assertMatch(peer.ask("token list\r\n"), /^TOKEN k 1 0 me .*\r\nEND\r\n$/);
 });
 
 Deno.test("a token that the disk refused is none", () => {

@@ -121,3 +121,17 @@ Deno.test("keys lists more than a reply buffer holds", () => {
   assert(reply.endsWith(packets("Keys", "reply")));
   assertEquals(peer.ask("keys none\r\n"), "END\r\n");
 });
+
+Deno.test("reads behind a store in the same input go without the mutex", () => {
+  using side = new ConversationSide(["-t", "2"]);
+  const { thread } = side;
+  const { optimistic } = thread.cache;
+  const read = optimistic.read.bind(optimistic);
+  const isHolding: boolean[] = [];
+  optimistic.read = (...parts: Parameters<typeof read>) => {
+    isHolding.push(thread.isHolding);
+    return read(...parts);
+  };
+  side.connect().ask(packets("Set key=k flags=0 exptime=0 value=v | GetK key=k"));
+  assertEquals(isHolding, [false]);
+});

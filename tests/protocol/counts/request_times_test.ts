@@ -56,6 +56,18 @@ Deno.test("latencies of minutes are in the last bucket, and a clock that goes ba
   assertEquals([counts[0], counts.at(-1)], [1, 1]);
 });
 
+Deno.test("a round without requests reads the clock once", () => {
+  const times = new Times();
+  times.add(3);
+  let reads = 0;
+  times.readClock = () => reads++;
+  times.beginRound();
+  times.record();
+  assertEquals(reads, 1);
+  times.add(3);
+  assertEquals(reads, 3);
+});
+
 Deno.test("a quantile is the bound of the bucket in which the request of that rank lies", () => {
   const times = new Times();
   assertEquals(quantileUs(times.histogram(GET), 0.5), 0);

@@ -235,6 +235,34 @@ Deno.test("a slice of maintenance goes on where the last one stopped, and begins
   }
 });
 
+Deno.test("when nobody waits any more, the next slice of maintenance begins at the first row", () => {
+  const WAITERS = 8300;
+  const store = new TestStore({
+    connectionsMax: WAITERS + 1,
+    lockLimits: { waitersPerLockMax: WAITERS },
+  });
+  const { waiters } = store.cache.locks;
+  store.store(SET, "k", "1");
+  store.lock("k", WAITERS + 1);
+  const rows: number[] = [];
+  const wait = (owner: number): void => {
+    store.lock("k", owner, { waitMs: 1000 });
+    rows.push(store.operation.waiter);
+  };
+  for (let owner = 1; owner <= WAITERS; owner++) wait(owner);
+  const [first] = rows;
+  assert(
+    held(store.cache, () => waiters.sweepSlice()),
+    "there are more rows than a slice has looks",
+  );
+  for (const row of rows.splice(0)) waiters.remove(row);
+  assert(!held(store.cache, () => waiters.sweepSlice()));
+  while (!rows.includes(first!)) wait(rows.length + 1);
+  store.clock(2000);
+  held(store.cache, () => waiters.sweepSlice());
+  assertEquals(waiters.stateOf(first!), WaiterState.TIMED_OUT);
+});
+
 Deno.test("a queue is bounded", () => {
   using store = new TestStore({ lockLimits: { waitersPerLockMax: 2 } });
   store.store(SET, "k", "1");

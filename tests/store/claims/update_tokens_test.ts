@@ -77,6 +77,17 @@ function settle(store: TestStore, isWritten: boolean): void {
   store.cache.leave();
 }
 
+Deno.test("the journal's thread is woken for a record, and for nothing else", () => {
+  using store = new TestStore({ tokenPersistence: "journal" });
+  const { queue } = store.cache.journal;
+  store.store(SET, "k", "x");
+  assertEquals(queue.bell, 0);
+  held(store.cache, () => store.token("k", "me", { owner: A, thread: 0 }));
+  assertEquals(queue.bell, 1);
+  store.cache.tokens.waiters.remove(store.operation.waiter);
+  settle(store, true);
+});
+
 Deno.test("with a journal, a token is promised when its record is on the disk", () => {
   using store = new TestStore({ tokenPersistence: "journal" });
   const woken: number[] = [];

@@ -53,6 +53,10 @@ function valueIn(cache: Cache, key: string): string | null {
 
 const ROW = { flags: 7, data: encoder.encode("hello"), version: 42 };
 
+Deno.test("a store without a database has no memory for requests to it", () => {
+  assertEquals(createSharedMemory(storeOptions({})).rowRequests.byteLength, 0);
+});
+
 Deno.test("writes wait while the values that are copied take their share; reads go on", () => {
   const cache = makeCache(undefined, { memoryLimitBytes: 8 * MIB, itemSizeMaxBytes: 4 * MIB });
   const { rows, parking } = cache;
@@ -113,6 +117,15 @@ Deno.test("a read fills the cache and answers everybody of its batch", () => {
   assertEquals(valueIn(cache, "foo"), "hello");
   assertEquals(rows!.detached.count, 1);
   checkStore(cache.memory);
+});
+
+Deno.test("a slot that is free again has no answer", () => {
+  const cache = makeCache();
+  const slot = ask(cache, "foo");
+  cache.rows!.answerRead(take(cache), ROW, true);
+  assert(held(cache, () => cache.parking!.isAnswered(slot)));
+  held(cache, () => cache.parking!.free(slot));
+  assert(!held(cache, () => cache.parking!.isAnswered(slot)));
 });
 
 Deno.test("what was read before the row was invalidated is answered and not cached", () => {

@@ -5,7 +5,7 @@ import { MIB } from "../../../store/limits.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { Eviction } from "../../../store/space/eviction.ts";
 import { PageSelector } from "../../../store/space/page_selector.ts";
-import { MoveResult, PageMover } from "../../../store/space/page_mover.ts";
+import { MoveResult, PageMove, PageMover } from "../../../store/space/page_mover.ts";
 import { STAT } from "../../../store/stats.ts";
 import { movePage, TestStore } from "../../support/store.ts";
 
@@ -149,4 +149,39 @@ Deno.test("the index gets no more pages than its items need, although it uses th
   const needed = Math.ceil(control[CONTROL.ITEM_COUNT]! * 8 / pageBytes);
   assertGreater(needed, 2);
   assertLess(control[CONTROL.HASH_PAGES]!, needed + 1);
+});
+
+Deno.test("a page to spare that holds little moves at once", () => {
+  using store = new TestStore();
+  const source = fill(store, 1000);
+  for (let n = 0; n < 990; n++) store.remove(`key-${n}`);
+  const pages = pagesOf(store, source);
+  const { links } = store.cache;
+  const mover = new PageMover(links, new Eviction(links));
+  assert(mover.beginSpare(PAGE_OWNER.NOBODY));
+  assert(!mover.isMoving);
+  assertEquals(pagesOf(store, source), pages - 1);
+});
+
+Deno.test("a step of a move is charged with the pages that it has passed over", () => {
+  using store = new TestStore({ memoryLimitBytes: 64 * MIB });
+  // The class of the source has the first pages, and the other class the rest.
+  for (let n = 0; store.memory.control[CONTROL.PAGES_EVER_USED]! < 3; n++) {
+    store.store(StoreMode.SET, `source-${n}`, "v");
+  }
+  for (let n = 0; store.memory.control[CONTROL.PAGES_EVER_USED]! < 620; n++) {
+    store.store(StoreMode.SET, `other-${n}`, "v".repeat(6000));
+  }
+  const { slabs } = store.cache.links;
+  const source = slabs.classOf(store.item("source-0"));
+  const pages = [...Array(620).keys()].filter((page) => slabs.pageClass(page) === source);
+  const move = new PageMove(source, 0, pages.at(-1)! + 1);
+  let looks = 0;
+  for (let steps = 0; steps < 2; steps++) {
+    if (move.page !== NO_PAGE) break;
+    const effort = store.cache.continueMove(move);
+    if (move.page === NO_PAGE) assertEquals(move.looks - looks, effort);
+    looks = move.looks;
+  }
+  assertGreater(looks, 512);
 });
