@@ -1,5 +1,5 @@
 import { type ConnectionOptions as TlsOptions, createSecureContext } from "node:tls";
-import { checkNumber, checkObject, checkText, shown } from "./checks.ts";
+import { checkNumber, checkObject, checkText, checkWord, shown } from "./checks.ts";
 
 /** Where a server listens. */
 export type Address =
@@ -16,8 +16,19 @@ export interface LinkOptions {
   readonly queueBytesMax?: number;
   /** Options of `tls.connect`, as `ca`, `cert` and `key`; {}: TLS with the system's authorities. Default: no TLS. */
   readonly tls?: TlsOptions;
-  /** For servers with `-Y` (memcached, leased): sent first, in the text protocol. */
-  readonly login?: { readonly user: string; readonly password: string };
+  /** Sent first on each connection. */
+  readonly login?: Login;
+}
+
+/** A user of a server, and how to log in. */
+export interface Login {
+  readonly user: string;
+  readonly password: string;
+  /**
+   * "text": for servers with `-Y` (memcached, leased). "PLAIN": SASL PLAIN, for servers with `-S`, in the binary
+   * protocol: it has the plain commands and no flows, locks, leases or tokens. Default "text".
+   */
+  readonly mechanism?: "text" | "PLAIN";
 }
 
 export type Link = LinkOptions & Required<Omit<LinkOptions, "tls" | "login">>;
@@ -30,6 +41,7 @@ const PORT_DEFAULT = 11211;
 const PORT_MAX = 65_535;
 // deno-lint-ignore no-control-regex
 const LOGIN_WORD = /^[^\x00-\x20\x7f]+$/;
+const SASL_WORD = /^[^\0]+$/;
 
 /** Returns the options with their defaults, checked. @throws RangeError, TypeError */
 export function linkOf(options: LinkOptions): Link {
@@ -43,20 +55,26 @@ export function linkOf(options: LinkOptions): Link {
     // Throws at a certificate or key that is none.
     createSecureContext(tls);
   }
-  if (login !== undefined) {
-    checkObject("login", login);
-    for (const [name, word] of [["user", login.user], ["password", login.password]] as const) {
-      checkText(`${name} of login`, word);
-      if (!LOGIN_WORD.test(word)) {
-        throw new RangeError(`${name} of login: expected a text without blanks`);
-      }
-    }
-  }
+  if (login !== undefined) checkLogin(login);
   return {
     ...{ connectMs, replyMs, queueBytesMax },
     ...(tls === undefined ? {} : { tls }),
     ...(login === undefined ? {} : { login }),
   };
+}
+
+/** @throws RangeError, TypeError */
+function checkLogin(login: Login): void {
+  checkObject("login", login);
+  const { user, password, mechanism = "text" } = login;
+  checkWord("mechanism of login", mechanism, ["text", "PLAIN"]);
+  const [form, allowed] = mechanism === "text"
+    ? [LOGIN_WORD, "without blanks"]
+    : [SASL_WORD, "without the character 0"];
+  for (const [name, word] of [["user", user], ["password", password]] as const) {
+    checkText(`${name} of login`, word);
+    if (!form.test(word)) throw new RangeError(`${name} of login: expected a text ${allowed}`);
+  }
 }
 
 /**

@@ -1,9 +1,9 @@
-import { Buffer } from "node:buffer";
 import { connect as connectTcp, type Socket } from "node:net";
 import { nextTick } from "node:process";
 import { clearTimeout, setTimeout } from "node:timers";
 import { connect as connectTls } from "node:tls";
 import { type Address, type Link, nameOf } from "./address.ts";
+import { BinaryWire } from "./binary_wire.ts";
 import { shown } from "./checks.ts";
 import {
   ConnectionError,
@@ -14,11 +14,11 @@ import {
   TimeoutError,
   UnsupportedError,
 } from "./errors.ts";
-import { Decoder, headOf, type Reply, type Request, textOf } from "./wire.ts";
+import { TextWire } from "./text_wire.ts";
+import { type Reply, type Request, textOf, type Wire } from "./wire.ts";
 
 /** Longer values are written as they are; shorter ones are copied into the text around them. */
 const COPIED_LENGTH_MAX = 2048;
-const LINE_END = "\r\n";
 const OPAQUE_MAX = 0x3fff_ffff;
 
 /** A request whose reply has not arrived. */
@@ -50,7 +50,7 @@ export class Connection {
   readonly name: string;
   readonly #link: Link;
   readonly #socket: Socket;
-  readonly #decoder = new Decoder();
+  readonly #wire: Wire;
   readonly #watcher: Watcher;
   readonly #gone: Promise<void>;
   #first: Pending | undefined;
@@ -72,7 +72,8 @@ export class Connection {
     this.name = nameOf(address);
     this.#link = link;
     this.#watcher = watcher;
-    const { tls } = link;
+    const { tls, login } = link;
+    this.#wire = login?.mechanism === "PLAIN" ? new BinaryWire() : new TextWire();
     this.#socket = tls === undefined ? connectTcp(address) : connectTls({ ...address, ...tls });
     this.#gone = new Promise((resolve) => this.#socket.once("close", () => resolve()));
     this.#timer = setTimeout(
@@ -102,9 +103,14 @@ export class Connection {
       const message = `${waiting} bytes wait to be sent; queueBytesMax is exceeded`;
       return Promise.reject(new ConnectionError(this.#place(request), message));
     }
+    const opaque = this.#opaque = (this.#opaque + 1) & OPAQUE_MAX;
+    const head = this.#wire.headOf(request, opaque);
+    if (head === undefined) {
+      const reason = "login by SASL PLAIN has the binary protocol, which lacks this command";
+      return Promise.reject(new UnsupportedError(this.#place(request), "", reason));
+    }
     return new Promise<Result>((resolve, reject) => {
-      const pending = this.#pendingOf(request, resolve as Pending["resolve"], reject);
-      const head = headOf(request, pending.opaque);
+      const pending = this.#pendingOf(request, opaque, resolve as Pending["resolve"], reject);
       if (this.#last === undefined) this.#first = pending;
       else this.#last.next = pending;
       this.#last = pending;
@@ -125,10 +131,10 @@ export class Connection {
 
   #pendingOf(
     request: Request<unknown>,
+    opaque: number,
     resolve: Pending["resolve"],
     reject: Pending["reject"],
   ): Pending {
-    const opaque = this.#opaque = (this.#opaque + 1) & OPAQUE_MAX;
     const dueMs = this.#dueMsOf(request);
     return { request, opaque, dueMs, resolve, reject, next: undefined };
   }
@@ -143,13 +149,14 @@ export class Connection {
     this.#queuedBytes += head.length;
     this.#text += head;
     if (value !== undefined) {
-      this.#queuedBytes += value.length + LINE_END.length;
+      const { valueEnd } = this.#wire;
+      this.#queuedBytes += value.length + valueEnd.length;
       if (value.length <= COPIED_LENGTH_MAX) this.#text += textOf(value);
       else {
         this.#pieces.push(this.#text, value);
         this.#text = "";
       }
-      this.#text += LINE_END;
+      this.#text += valueEnd;
     }
     if (this.#isFlushing) return;
     this.#isFlushing = true;
@@ -182,26 +189,20 @@ export class Connection {
   #connected(): void {
     const { login } = this.#link;
     if (login === undefined) return this.#ready();
-    const text = Buffer.from(`${login.user} ${login.password}`);
     const fail = (reply: string): void =>
       this.#stop("failed", `login of ${login.user} failed: ${reply}`);
-    const request: Request<void> = {
-      line: `set login 0 0 ${text.length}`,
-      value: text,
-      shape: "line",
-      key: "",
-      read: ({ status, line }) => {
-        if (status === "STORED") this.#ready();
-        else fail(line);
-      },
-    };
-    const pending = this.#pendingOf(request, () => {}, (error) => {
+    const request = this.#wire.loginOf(login, (refusal) => {
+      if (refusal === undefined) this.#ready();
+      else fail(refusal);
+    });
+    const pending = this.#pendingOf(request, 0, () => {}, (error) => {
       if (error instanceof ServerError) fail(error.reply);
     });
     pending.next = this.#first;
     this.#first = pending;
     this.#last ??= pending;
-    this.#socket.write(`${headOf(request, 0)}${textOf(text)}\r\n`, "latin1");
+    const head = this.#wire.headOf(request, pending.opaque)!;
+    this.#socket.write(head + textOf(request.value!) + this.#wire.valueEnd, "latin1");
   }
 
   #ready(): void {
@@ -217,12 +218,13 @@ export class Connection {
 
   #received(piece: Uint8Array): void {
     if (this.#end !== undefined) return;
-    this.#decoder.add(piece);
+    this.#wire.add(piece);
     try {
       for (let first = this.#first; first !== undefined; first = this.#first) {
-        const reply = this.#decoder.next(first.request.shape);
+        const { shape } = first.request;
+        const reply = this.#wire.next(shape);
         if (reply === undefined) return;
-        if (first.request.shape === "meta" && reply.opaque !== first.opaque && !reply.isError) {
+        if (!this.#wire.isReplyTo(shape, first.opaque, reply)) {
           throw new Error(`a reply to another request: ${shownReply(reply)}`);
         }
         this.#first = first.next;
@@ -234,7 +236,7 @@ export class Connection {
         this.#settle(first, reply);
         if (this.isEnded) return;
       }
-      if (this.#decoder.hasRest) throw new Error("bytes that no request asked for");
+      if (this.#wire.hasRest) throw new Error("bytes that no request asked for");
     } catch (error) {
       this.#stop("garbage", `the server sent ${(error as Error).message}`);
     }

@@ -47,14 +47,19 @@ export class ServerError extends RequestError {
   override readonly name: string = "ServerError";
   readonly reply: string;
 
-  constructor(place: Place, reply: string) {
-    super(place, `the server answers ${JSON.stringify(reply)}`);
+  constructor(
+    place: Place,
+    reply: string,
+    message: string = `the server answers ${JSON.stringify(reply)}`,
+  ) {
+    super(place, message);
     this.reply = reply;
   }
 }
 
 /**
- * The server does not know the command: only `leased` has locks, `getss`, update tokens and rows.
+ * The server does not know the command: only `leased` has locks, `getss`, update tokens and rows. Or the binary
+ * protocol, which login by SASL PLAIN needs, lacks it; `reply` is then "".
  *
  * @example
  * ```ts

@@ -1,5 +1,5 @@
 /** The client library: commands, and flows that keep a cache in step with a database. */
-export type { LinkOptions } from "./address.ts";
+export type { LinkOptions, Login } from "./address.ts";
 export { Cache, Namespace } from "./cache.ts";
 export type { CacheEntry, Load, LoadMany, PutOptions } from "./cache.ts";
 export { Client, Section } from "./client.ts";

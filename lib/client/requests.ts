@@ -1,7 +1,15 @@
 import { isId } from "./checks.ts";
 import type { Encoded } from "./codecs.ts";
+import { NEVER_MADE, Opcode } from "./binary_wire.ts";
 import { UnreadableReply } from "./connection.ts";
-import { type Reply, type ReplyLine, type Request, textOf, VALUE_LENGTH } from "./wire.ts";
+import {
+  type Packet,
+  type Reply,
+  type ReplyLine,
+  type Request,
+  textOf,
+  VALUE_LENGTH,
+} from "./wire.ts";
 
 // Every request of the library. Arguments have been checked: keys are as `keyBytes` returns them, times as `expiryOf`
 // does. A reply that does not have the form due is unreadable.
@@ -42,6 +50,20 @@ const STORED: Readonly<Record<string, Stored>> = {
   NF: "missing",
 };
 const MODE_FLAG = { set: "", add: " ME", replace: " MR", append: " MA", prepend: " MP" };
+
+const GET: Packet = { opcode: Opcode.GET };
+const STORE_OPCODE = {
+  set: Opcode.SET,
+  add: Opcode.ADD,
+  replace: Opcode.REPLACE,
+  append: Opcode.APPEND,
+  prepend: Opcode.PREPEND,
+};
+
+/** Returns a number below 2^53 as two words of 32 bits, the higher one first. */
+function wordsOf(number: number): readonly [high: number, low: number] {
+  return [Math.floor(number / 2 ** 32), number % 2 ** 32];
+}
 
 function unreadable(): never {
   throw new UnreadableReply();
@@ -93,6 +115,7 @@ export function get<Found>(
   const touch = touchSec === undefined ? "" : ` T${touchSec}`;
   return {
     line: `mg ${key} v f c t${touch}`,
+    packet: touchSec === undefined ? GET : { opcode: Opcode.GET_AND_TOUCH, extras: [touchSec] },
     shape: "meta",
     key,
     read: (reply) => {
@@ -109,6 +132,7 @@ export function getValue<Value>(
 ): Request<Value | undefined> {
   return {
     line: `mg ${key} v f`,
+    packet: GET,
     shape: "meta",
     key,
     read: (reply) => {
@@ -164,8 +188,10 @@ export function store(
 ): Request<Stored> {
   const time = expiry === 0 ? "" : ` T${expiry}`;
   const condition = cas === undefined ? "" : ` C${cas}`;
+  const isExtension = mode === "append" || mode === "prepend";
   return {
     line: `ms ${key} ${VALUE_LENGTH} F${flags}${time}${MODE_FLAG[mode]}${condition}`,
+    packet: { opcode: STORE_OPCODE[mode], extras: isExtension ? [] : [flags, expiry], cas },
     value: bytes,
     shape: "meta",
     key,
@@ -179,6 +205,7 @@ const REMOVED: Readonly<Record<string, boolean>> = { HD: true, NF: false, EX: fa
 export function remove(key: string, cas?: string): Request<boolean> {
   return {
     line: `md ${key}${cas === undefined ? "" : ` C${cas}`}`,
+    packet: { opcode: Opcode.DELETE, cas },
     shape: "meta",
     key,
     read: ({ status }) => oneOf(REMOVED, status),
@@ -197,6 +224,7 @@ export function invalidate(key: string): Request<boolean> {
 export function touch(key: string, expiry: number): Request<boolean> {
   return {
     line: `mg ${key} T${expiry}`,
+    packet: { opcode: Opcode.TOUCH, extras: [expiry] },
     shape: "meta",
     key,
     read: ({ status }) => oneOf({ HD: true, EN: false, NF: false }, status),
@@ -214,6 +242,14 @@ export function arithmetic(
   const vivify = initial === undefined ? "" : ` N${expiry} J${initial}`;
   return {
     line: `ma ${key} v D${Math.abs(delta)}${mode}${vivify}`,
+    packet: {
+      opcode: delta < 0 ? Opcode.DECREMENT : Opcode.INCREMENT,
+      extras: [
+        ...wordsOf(Math.abs(delta)),
+        ...wordsOf(initial ?? 0),
+        initial === undefined ? NEVER_MADE : expiry,
+      ],
+    },
     shape: "meta",
     key,
     read: ({ status, value }) => {
@@ -384,6 +420,7 @@ export function writeRow(
 export function stats(group: string): Request<Map<string, string>> {
   return {
     line: group === "" ? "stats" : `stats ${group}`,
+    packet: { opcode: Opcode.STAT, key: group },
     shape: "lines",
     key: "",
     read: ({ lines }) => new Map(lines.map(statOf)),

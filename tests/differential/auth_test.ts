@@ -7,9 +7,10 @@ import { ConversationSide } from "../support/sessions/conversation_side.ts";
 import { parseStats } from "../support/sessions/side.ts";
 import type { SocketSide } from "../support/sessions/socket_side.ts";
 import {
+  HAS_SASL_TOOLS,
   isAtLeast,
-  type Memcached,
   startMemcached,
+  startMemcachedWithSasl,
   testWithMemcached,
 } from "../support/servers/memcached.ts";
 
@@ -186,34 +187,7 @@ testWithMemcached(
   },
 );
 
-const hasSaslTools = ((): boolean => {
-  try {
-    return new Deno.Command("saslpasswd2", { args: ["-h"], stdout: "null", stderr: "null" })
-      .outputSync().code >= 0;
-  } catch {
-    return false;
-  }
-})();
-
-/** Starts a memcached that knows the user `ann` by SASL. */
-async function startSasl(memcached: Memcached, folder: string): Promise<SocketSide> {
-  const database = `${folder}/sasldb`;
-  Deno.writeTextFileSync(
-    `${folder}/memcached.conf`,
-    `mech_list: plain\npwcheck_method: auxprop\nauxprop_plugin: sasldb\nsasldb_path: ${database}\n`,
-  );
-  const child = new Deno.Command("saslpasswd2", {
-    args: ["-p", "-c", "-f", database, "-a", "memcached", "-u", Deno.hostname(), "ann"],
-    stdin: "piped",
-  }).spawn();
-  const writer = child.stdin.getWriter();
-  await writer.write(new TextEncoder().encode("nna"));
-  await writer.close();
-  assertEquals((await child.status).code, 0);
-  return await startMemcached(memcached, ["-S"], { SASL_CONF_PATH: folder });
-}
-
-if (!hasSaslTools) {
+if (!HAS_SASL_TOOLS) {
   Deno.test("SASL gets memcached's replies; saslpasswd2 not installed", { ignore: true }, () => {});
 } else {
   testWithMemcached("SASL gets memcached's replies", async (memcached) => {
@@ -221,7 +195,10 @@ if (!hasSaslTools) {
       const file = `${folder}/users`;
       Deno.writeTextFileSync(file, USERS);
       const ours = new ConversationSide(["-Y", file, "-S"]);
-      await using theirs = await startSasl(memcached, folder);
+      await using theirs = await startMemcachedWithSasl(memcached, folder, {
+        user: "ann",
+        password: "nna",
+      });
       await withSeed(drawSeed(), async (seed) => {
         await duel(ours, theirs, chosen(SASL_REQUESTS, memcached.version), seed, SASL);
       });

@@ -10,7 +10,8 @@ import type {
   StepResults,
 } from "../../../lib/client/flows/steps.ts";
 import * as requests from "../../../lib/client/requests.ts";
-import { Decoder, headOf, type Request } from "../../../lib/client/wire.ts";
+import { TextWire } from "../../../lib/client/text_wire.ts";
+import type { Request } from "../../../lib/client/wire.ts";
 import { bytesOf, textOf } from "../../support/sessions/side.ts";
 import { KEY } from "../key_record.ts";
 import { type Actor, type Answer, commit, LEASE_SEC, readRow, type Step } from "../steps.ts";
@@ -76,12 +77,12 @@ function* send<Result>(
   yield {
     kind: "ask",
     cache,
-    request: headOf(request, 1) + value,
+    request: new TextWire().headOf(request, 1) + value,
     isRepeatable,
     read: (text) => {
-      const decoder = new Decoder();
-      decoder.add(bytesOf(text));
-      result = request.read(decoder.next(request.shape)!);
+      const wire = new TextWire();
+      wire.add(bytesOf(text));
+      result = request.read(wire.next(request.shape)!);
       return tell(result);
     },
   };

@@ -354,6 +354,9 @@ Deno.test("names of servers, groups of keys and options are checked when they ar
       ...NOT_TEXTS.map((user) => ({ user, password: "p" })),
       ...["", "a b", "a\r\n"].map((user) => ({ user, password: "p" })),
       ...[undefined, 5, "", "a b", "\n"].map((password) => ({ user: "u", password })),
+      ...[null, 5, "plain", ""].map((mechanism) => ({ user: "u", password: "p", mechanism })),
+      ...["", "a\0b"].map((user) => ({ user, password: "p", mechanism: "PLAIN" })),
+      ...["", "\0"].map((password) => ({ user: "u", password, mechanism: "PLAIN" })),
     ],
   };
   for (const [name, values] of Object.entries(wrong)) {

@@ -7,7 +7,8 @@ import {
   ServerError,
   TimeoutError,
 } from "../../../lib/client/mod.ts";
-import { Decoder, type Shape } from "../../../lib/client/wire.ts";
+import { TextWire } from "../../../lib/client/text_wire.ts";
+import type { Shape } from "../../../lib/client/wire.ts";
 import { Relay } from "../../support/servers/relay.ts";
 import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
 import { randomFrom } from "../../support/random.ts";
@@ -32,19 +33,19 @@ const REPLIES: readonly (readonly [shape: Shape, reply: string])[] = [
 Deno.test("replies are the same, however they are cut", () => {
   const bytes = bytesOf(REPLIES.map(([, reply]) => reply).join(""));
   const read = (pieces: readonly Uint8Array[]): unknown[] => {
-    const decoder = new Decoder();
+    const wire = new TextWire();
     const replies: unknown[] = [];
     for (const piece of pieces) {
-      decoder.add(piece);
+      wire.add(piece);
       for (;;) {
         const reply = replies.length < REPLIES.length
-          ? decoder.next(REPLIES[replies.length]![0])
+          ? wire.next(REPLIES[replies.length]![0])
           : undefined;
         if (reply === undefined) break;
         replies.push(structuredClone(reply));
       }
     }
-    assert(!decoder.hasRest);
+    assert(!wire.hasRest);
     return replies;
   };
   const whole = read([bytes]);

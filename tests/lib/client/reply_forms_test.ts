@@ -2,7 +2,8 @@ import { assert, assertEquals } from "@std/assert";
 import { Cache, ProtocolError } from "../../../lib/client/mod.ts";
 import * as requests from "../../../lib/client/requests.ts";
 import { UnreadableReply } from "../../../lib/client/connection.ts";
-import { Decoder, type Request } from "../../../lib/client/wire.ts";
+import { TextWire } from "../../../lib/client/text_wire.ts";
+import type { Request } from "../../../lib/client/wire.ts";
 import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
 import { bytesOf } from "../../support/sessions/side.ts";
 
@@ -143,10 +144,10 @@ for (const [command, [call, replies]] of Object.entries(FORMS)) {
 Deno.test("replies to writes of rows that do not have the form due", () => {
   const row = { bytes: new Uint8Array(1), flags: 0 };
   const read = (request: Request<unknown>, line: string): unknown => {
-    const decoder = new Decoder();
-    decoder.add(bytesOf(`${line}\r\n`));
+    const wire = new TextWire();
+    wire.add(bytesOf(`${line}\r\n`));
     try {
-      return request.read(decoder.next("line")!);
+      return request.read(wire.next("line")!);
     } catch (error) {
       assert(error instanceof UnreadableReply);
       return undefined;

@@ -1,7 +1,9 @@
 import {
+  HAS_SASL_TOOLS,
   type Memcached,
   MEMCACHEDS,
   startMemcached as startSide,
+  startMemcachedWithSasl,
 } from "../../support/servers/memcached.ts";
 import {
   type Certificate,
@@ -70,6 +72,53 @@ export function testServers(
       await body(server.address, false);
     });
   }
+}
+
+/** A user by SASL PLAIN. */
+export const SASL_LOGIN = { user: "anna", password: "two words", mechanism: "PLAIN" } as const;
+
+/** A test with leased with `-S`, and one with every memcached of this machine that can have users. */
+export function testSaslServers(name: string, body: (address: string) => Promise<void>): void {
+  Deno.test(`${name}; leased`, async () => {
+    await using server = await startLeasedWithSasl();
+    await body(server.address);
+  });
+  for (const memcached of MEMCACHEDS) {
+    Deno.test(`${name}; memcached ${memcached.version}`, { ignore: !HAS_SASL_TOOLS }, async () => {
+      const folder = await Deno.makeTempDir({ prefix: "leased-test-" });
+      const side = await startMemcachedWithSasl(memcached, folder, SASL_LOGIN);
+      try {
+        await body((side.address as Deno.UnixConnectOptions).path);
+      } finally {
+        await side.close();
+        await Deno.remove(folder, { recursive: true });
+      }
+    });
+  }
+}
+
+/** Starts leased with update tokens, a login by SASL and by text, and the user anna. */
+export async function startLeasedWithSasl(): Promise<TestServer> {
+  const folder = await Deno.makeTempDir({ prefix: "leased-test-" });
+  const users = `${folder}/users`;
+  await Deno.writeTextFile(users, `${SASL_LOGIN.user}:${SASL_LOGIN.password}\ntext:text\n`);
+  await Deno.chmod(users, 0o600);
+  const io = TRANSPORTS.at(-1)!;
+  const server = await ServerProcess.start({
+    io,
+    args: [
+      ...["-z", "3333", "--tokens", "volatile", "--token-quarantine", "0"],
+      ...["-S", "-Y", users, "-B", "auto"],
+    ],
+    permissions: [...leastPermissions(io), `--allow-read=${folder}`],
+  });
+  return {
+    address: `127.0.0.1:${server.port}`,
+    [Symbol.asyncDispose]: async () => {
+      await server[Symbol.asyncDispose]();
+      await Deno.remove(folder, { recursive: true });
+    },
+  };
 }
 
 /** Starts memcached on a Unix socket. */

@@ -130,3 +130,36 @@ export async function untilItListens(
     }
   });
 }
+
+/** Whether users can be made for memcached's SASL. */
+export const HAS_SASL_TOOLS = ((): boolean => {
+  try {
+    return new Deno.Command("saslpasswd2", { args: ["-h"], stdout: "null", stderr: "null" })
+      .outputSync().code >= 0;
+  } catch {
+    return false;
+  }
+})();
+
+/** Starts a memcached that knows one user by SASL PLAIN. @param folder For its files. */
+export async function startMemcachedWithSasl(
+  memcached: Memcached,
+  folder: string,
+  { user, password }: { readonly user: string; readonly password: string },
+): Promise<SocketSide> {
+  const database = `${folder}/sasldb`;
+  Deno.writeTextFileSync(
+    `${folder}/memcached.conf`,
+    `mech_list: plain\npwcheck_method: auxprop\nauxprop_plugin: sasldb\nsasldb_path: ${database}\n`,
+  );
+  const child = new Deno.Command("saslpasswd2", {
+    args: ["-p", "-c", "-f", database, "-a", "memcached", "-u", Deno.hostname(), user],
+    stdin: "piped",
+  }).spawn();
+  const writer = child.stdin.getWriter();
+  await writer.write(new TextEncoder().encode(password));
+  await writer.close();
+  const { code } = await child.status;
+  if (code !== 0) throw new Error(`saslpasswd2 ended with ${code}`);
+  return await startMemcached(memcached, ["-S"], { SASL_CONF_PATH: folder });
+}
