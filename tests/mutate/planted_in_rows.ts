@@ -121,7 +121,10 @@ export const ROW_FAULTS: readonly Fault[] = [
   ...faults("lib/rows/audit/run.ts", "lib/rows/audit/audit", [
     ["an audit that could not reach a cache ends with 0", "failed++;", ""],
   ]),
-  ...faults("lib/rows/databases/postgres/backend.ts", "lib/rows/databases/backend", [
+  ...faults("lib/rows/databases/postgres/writes.ts", "lib/rows/databases/postgres_writes", [
+    ["PostgreSQL: the time of a write begins with its transaction", "writes.map(({ sinceMs = nowMs }) => sinceMs)", "writes.map(() => nowMs)", "begins with"],
+  ]),
+  ...faults("lib/rows/databases/postgres/statements.ts", "lib/rows/databases/backend", [
     ["PostgreSQL: a deposed proxy overwrites rows", "WHERE epoch = $1 FOR SHARE\"", "WHERE epoch >= 0 * $1 FOR SHARE\"", "fenced"],
   ]),
 ];

@@ -55,7 +55,7 @@ export type WriteResult =
   | { readonly kind: "committed"; readonly version: number }
   /** The condition was false; nothing was written. */
   | { readonly kind: "refused"; readonly row: Row | null }
-  /** The database is locked, and the time of this write is not over; nothing was written. To be written again. */
+  /** The database or the row is locked, and this write's time is not over; nothing was written. To be written again. */
   | { readonly kind: "postponed" }
   /** The proxy with this epoch has taken over; nothing was written. */
   | { readonly kind: "fenced"; readonly epoch: number }

@@ -11,7 +11,7 @@ export type WriteReply =
   | { readonly kind: "refused"; readonly row: Row | null }
   /** Another connection holds the row's lock; nothing was written. */
   | { readonly kind: "locked" }
-  /** The database is locked, and the write's time is not over; nothing was written. To be executed again. */
+  /** The database or the row is locked, and the write's time is not over; nothing was written. To be executed again. */
   | { readonly kind: "postponed" }
   | { readonly kind: "revoked" }
   | { readonly kind: "none" }

@@ -1,5 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
+import { Session } from "../../../lib/rows/databases/postgres/session.ts";
+import { pause } from "../../../lib/rows/step_runner.ts";
 import { createDatabase } from "../../support/servers/databases.ts";
 import { HAS_POSTGRES, PostgresServer } from "../../support/servers/postgres.ts";
 import { launchProxy, startProxy } from "../../support/servers/proxy_process.ts";
@@ -212,6 +214,43 @@ Deno.test("PostgreSQL: a full disk refuses writes and says so; they succeed when
     await cluster.stop();
     disk[Symbol.dispose]();
     await Deno.remove(place, { recursive: true });
+  }
+});
+
+Deno.test("PostgreSQL: the time of a write begins with its arrival, also behind one of its key", {
+  ignore: !HAS_POSTGRES,
+}, async () => {
+  const timeoutMs = 4000;
+  const cluster = await PostgresServer.start();
+  try {
+    const url = await cluster.createDatabase();
+    await using server = await startProxy({ url, folder: "" }, [], [
+      ...PATIENT_HITS,
+      "--db-timeout",
+      `${timeoutMs}`,
+    ]);
+    using first = await server.connect();
+    using second = await server.connect();
+    await cacheRow(first);
+    const somebody = await Session.open({ url, timeoutMs: 60_000 });
+    await somebody.query("BEGIN");
+    await somebody.query("SELECT * FROM kv FOR UPDATE");
+    const waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    await first.send("set hit 0 0 3\r\ntwo\r\n");
+    await until(async () => await cluster.execute(waiting, url) === "1");
+    await second.send("set hit 0 0 5\r\nthree\r\n");
+    assertMatch(await first.until("\r\n"), /^SERVER_ERROR canceling statement/);
+    // The time of the second write is over, too. One that began now would have time left.
+    await pause(0.6 * timeoutMs);
+    await somebody.query("ROLLBACK");
+    await somebody.close();
+    assertMatch(await second.until("\r\n"), /^SERVER_ERROR canceling statement/);
+    await first.ask("get hit\r\n", HIT);
+    await first.ask("append hit 0 0 1\r\n!\r\n", "STORED\r\n");
+    await first.ask("get hit\r\n", "VALUE hit 0 4\r\none!\r\nEND\r\n");
+    await server.stop();
+  } finally {
+    await cluster.stop();
   }
 });
 

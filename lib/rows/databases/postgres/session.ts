@@ -165,6 +165,16 @@ export class Session {
     return (await this.#run("COMMIT", [])).command === "COMMIT";
   }
 
+  /** Rolls the transaction back. A session that cannot is lost. */
+  async rollBack(): Promise<void> {
+    if (this.#isLost) return;
+    try {
+      await this.query("ROLLBACK");
+    } catch (error) {
+      this.abandon(reasonOf(error));
+    }
+  }
+
   async #run(
     text: string,
     parameters: readonly Parameter[],
@@ -230,6 +240,7 @@ export function isRefusal(error: unknown): boolean {
 }
 
 const LOCK_NOT_AVAILABLE = "55P03";
+const QUERY_CANCELED = "57014";
 const READ_ONLY_TRANSACTION = "25006";
 /** Classes of errors that one row causes: its data, a constraint, a trigger, a limit, a right. */
 const ROW_ERRORS = ["22", "23", "42", "44", "54", "P0"];
@@ -242,6 +253,12 @@ export function isRowError(error: unknown): boolean {
 /** Whether the server has waited for another session's lock as long as it should. */
 export function isLockTimeout(error: unknown): boolean {
   return error instanceof postgres.PostgresError && error.code === LOCK_NOT_AVAILABLE;
+}
+
+/** Whether a statement, or its wait for a lock, has taken longer than it may. */
+export function isTimeout(error: unknown): boolean {
+  return isLockTimeout(error) ||
+    (error instanceof postgres.PostgresError && error.code === QUERY_CANCELED);
 }
 
 /** Whether the server has refused a statement because it takes no writes now. */

@@ -1,0 +1,79 @@
+import { type Found, hasExpired, PURGE_MAX, type Row } from "../backend.ts";
+import { quotedNames, type TableNames } from "../table.ts";
+import { bytesOf, type ColumnTypes } from "./columns.ts";
+import type { ResultRow, Session } from "./session.ts";
+
+/** `$2` bounds later waits for locks of the transaction, in milliseconds; 0: only the statement's time-out does. */
+export const LOCK_EPOCH = "SELECT epoch, set_config('lock_timeout', $2, true) FROM leased_proxy " +
+  "WHERE epoch = $1 FOR SHARE";
+
+/** The SQL statements of a backend. */
+export type Statements = ReturnType<typeof statementsFor>;
+
+// deno-lint-ignore explicit-function-return-type -- its keys are its type
+export function statementsFor(names: TableNames, types: ColumnTypes) {
+  const { table, key, value, version, flags, expiry } = quotedNames(names);
+  const [ofRow, ofInput, update, list, given] = expiry === "" ? ["NULL", "", "", "", ""] : [
+    `row.${expiry}`,
+    ", $12::bigint[]",
+    `, ${expiry} = nullif(input.expiry, 0)`,
+    `, ${expiry}`,
+    ", nullif(expiry, 0)",
+  ];
+  const named = expiry === "" ? "" : ", expiry";
+  const columns =
+    `row.${key} AS key, row.${flags} AS flags, row.${value} AS data, row.${version} AS version, ` +
+    `${ofRow} AS expires`;
+  const rowOfTable = `(${key}, ${flags}, ${value}, ${version}${list})`;
+  return {
+    read: `SELECT ${columns}, proxy.epoch AS epoch FROM leased_proxy AS proxy ` +
+      `LEFT JOIN ${table} AS row ON row.${key} = ANY ($1::${types.key}[])`,
+    lockRows: `SELECT ${columns}, 0 AS epoch FROM ${table} AS row ` +
+      `WHERE row.${key} = ANY ($1::${types.key}[]) ORDER BY row.${key} FOR UPDATE`,
+    lockedRows: `WITH free AS MATERIALIZED (SELECT row.${key} AS key FROM ${table} AS row ` +
+      `WHERE row.${key} = ANY ($1::${types.key}[]) FOR UPDATE SKIP LOCKED) ` +
+      `SELECT row.${key} AS key FROM ${table} AS row WHERE row.${key} = ANY ($1::${types.key}[]) ` +
+      `AND NOT EXISTS (SELECT FROM free WHERE free.key = row.${key})`,
+    expire: expiry === "" ? "" : `UPDATE ${table} SET ${flags} = 0, ${value} = NULL, ` +
+      `${expiry} = NULL, ${version} = ${version} + 1 WHERE ${key} IN (SELECT ${key} FROM ${table} ` +
+      `WHERE ${expiry} > 0 AND ${expiry} <= $1 LIMIT ${PURGE_MAX} FOR UPDATE SKIP LOCKED)`,
+    // The lock on the epoch comes first: without it, no other part has a row. `count` is the number of a key's writes.
+    write: `WITH proxy AS (${LOCK_EPOCH.replace("$2", "$11")}), ` +
+      `input AS (SELECT input.* FROM unnest($2::${types.key}[], $3::bigint[], $4::${types.value}[], $5::bigint[], $10::boolean[]${ofInput}) ` +
+      `WITH ORDINALITY AS input (key, flags, value, count, is_new${named}, position), proxy), ` +
+      `locked AS MATERIALIZED (SELECT row.${key} AS key FROM ${table} AS row, proxy ` +
+      `WHERE row.${key} = ANY ($2) ORDER BY row.${key} FOR UPDATE OF row), ` +
+      `updated AS (UPDATE ${table} AS row SET ${flags} = input.flags, ${value} = input.value${update}, ` +
+      `${version} = row.${version} + input.count FROM input, locked ` +
+      `WHERE row.${key} = input.key AND locked.key = input.key AND NOT input.is_new ` +
+      `RETURNING input.key AS key, row.${version} AS version), ` +
+      `inserted AS (INSERT INTO ${table} ${rowOfTable} SELECT key, flags, value, count${given} FROM input ` +
+      `WHERE NOT EXISTS (SELECT FROM updated WHERE updated.key = input.key) ORDER BY key ` +
+      `ON CONFLICT (${key}) DO NOTHING RETURNING ${key} AS key, ${version} AS version), ` +
+      "written AS (SELECT position, version FROM (SELECT * FROM updated UNION ALL SELECT * FROM inserted) AS row " +
+      "JOIN input USING (key)) " +
+      "INSERT INTO leased_applied (token, version, at) SELECT used.token, version - used.behind, $9 " +
+      "FROM unnest($6::bigint[], $7::bigint[], $8::bigint[]) AS used (token, position, behind) " +
+      "JOIN written USING (position) RETURNING token, version",
+  };
+}
+
+export async function readEpoch(session: Session): Promise<number> {
+  const [row] = await session.query("SELECT epoch FROM leased_proxy");
+  return Number(row!["epoch"]);
+}
+
+/** Returns what a result says of a row. */
+export function foundOf(result: ResultRow, nowUnixMs: number): Found {
+  const epoch = Number(result["epoch"]);
+  if (result["version"] === null) return { row: null, version: 0, epoch };
+  return { row: rowOf(result, nowUnixMs), version: Number(result["version"]), epoch };
+}
+
+/** Returns the row of a result, or null if it was deleted, or has expired. */
+function rowOf({ flags, data, version, expires }: ResultRow, nowUnixMs: number): Row | null {
+  const expiresUnixSec = Number(expires ?? 0);
+  if (data === null || hasExpired(expiresUnixSec, nowUnixMs)) return null;
+  const row = { flags: Number(flags), data: bytesOf(data), version: Number(version) };
+  return expiresUnixSec === 0 ? row : { ...row, expiresUnixSec };
+}
