@@ -10,7 +10,7 @@ import { type ListChanger, ListKeeper, readCachesFile } from "./caches/list_keep
 import { type Backend, databaseName } from "./databases/backend.ts";
 import { openBackend } from "./databases/open_backend.ts";
 import { emptyAll, expelKeys } from "./flows/expulsion.ts";
-import { DatabaseSource } from "./database_source.ts";
+import { databaseSource } from "./database_source.ts";
 import { Flows, type Right } from "./flows/flows.ts";
 import { isLastMark, noteMark } from "./flows/marks.ts";
 import { NodeList } from "./flows/node_list.ts";
@@ -25,6 +25,7 @@ import { NodeThread } from "./nodes/node_thread.ts";
 import type { NodeOptions } from "./nodes/options.ts";
 import { openRowCache } from "./open_row_cache.ts";
 import type { RowsOptions } from "./options.ts";
+import { RowCommands } from "./row_commands.ts";
 import { RowLoop } from "./row_loop.ts";
 import { rowStats } from "./row_stats.ts";
 import { removeRows } from "./row_removal.ts";
@@ -188,13 +189,10 @@ class DatabaseThread {
       report,
     });
     runner.invalidateNodes = (keys) => this.#desk.delete(keys);
-    const source = new DatabaseSource(
-      this.#flows,
-      runner,
-      (name) => list.forget(this.#changer, name),
-      this.#desk,
-      log,
-    );
+    const forget = (name: string): Promise<boolean> =>
+      list.whileUnchanged(() => runner.run(list.list.forget(name, epoch)));
+    const commands = new RowCommands(this.#flows, runner, forget, this.#desk, log);
+    const source = databaseSource(this.#flows, runner, commands, () => this.#desk.stop());
     this.#loop = new RowLoop(cache, source, options.expiry === "column");
   }
 
@@ -277,7 +275,6 @@ class DatabaseThread {
         return flows.isDeposed;
       },
       changeCaches: (target) => this.#runner.run(flows.changeCaches(target)),
-      forgetCache: (name) => this.#runner.run(flows.forgetCache(name)),
     };
   }
 

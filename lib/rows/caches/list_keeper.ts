@@ -10,8 +10,6 @@ export interface ListChanger {
   readonly isDeposed: boolean;
   /** `CacheList.change` */
   changeCaches(target: readonly Weighted<CacheClient>[]): Promise<ListChange>;
-  /** `CacheList.forget` */
-  forgetCache(name: string): Promise<boolean>;
 }
 
 /** Pause before caches that could not be emptied are tried again. */
@@ -61,24 +59,11 @@ export class ListKeeper {
     await this.#change(origin);
   }
 
-  /**
-   * Forgets a cache that has left with its values.
-   *
-   * @returns False for an unknown cache.
-   * @throws The database's error.
-   */
-  async forget(origin: ListChanger, name: string): Promise<boolean> {
-    await this.#changing;
-    const forgotten = origin.forgetCache(name);
-    this.#changing = forgotten.then(() => {}, () => {});
-    return await forgotten;
-  }
-
-  /** Calls `empty` while no change of the list is in progress. */
-  async whileUnchanged<Result>(empty: () => Promise<Result>): Promise<Result> {
-    const emptied = this.#changing.then(empty);
-    this.#changing = emptied.then(() => {}, () => {});
-    return await emptied;
+  /** Calls `act` while no other change of the list is in progress. */
+  async whileUnchanged<Result>(act: () => Promise<Result>): Promise<Result> {
+    const acted = this.#changing.then(act);
+    this.#changing = acted.then(() => {}, () => {});
+    return await acted;
   }
 
   close(): void {

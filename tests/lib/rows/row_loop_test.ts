@@ -4,7 +4,8 @@ import type { Backend, Write } from "../../../lib/rows/databases/backend.ts";
 import { CacheList } from "../../../lib/rows/flows/cache_list.ts";
 import { Flows } from "../../../lib/rows/flows/flows.ts";
 import { TokenStates } from "../../../lib/rows/flows/token_states.ts";
-import { DatabaseSource } from "../../../lib/rows/database_source.ts";
+import { databaseSource } from "../../../lib/rows/database_source.ts";
+import { RowCommands } from "../../../lib/rows/row_commands.ts";
 import { RowLoop } from "../../../lib/rows/row_loop.ts";
 import type { RowSource } from "../../../lib/rows/row_source.ts";
 import { StepRunner } from "../../../lib/rows/step_runner.ts";
@@ -55,11 +56,10 @@ class Setting implements AsyncDisposable {
       backend,
       (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
     );
-    this.#loop = new RowLoop(
-      this.cache,
-      wrap(new DatabaseSource(this.flows, runner, () => Promise.resolve(false))),
-      false,
-    );
+    const forget = (): Promise<boolean> => Promise.resolve(false);
+    const commands = new RowCommands(this.flows, runner, forget, null, null);
+    const source = databaseSource(this.flows, runner, commands, () => {});
+    this.#loop = new RowLoop(this.cache, wrap(source), false);
     // The values of requests are not what this test is about.
     this.cache.rows!.valueOf = ({ slot }) => this.#values.get(slot)!;
     this.#ended = this.#loop.run();

@@ -19,7 +19,6 @@ Deno.test("clients are retired when their caches have left the list, and no othe
   const unchanged: ListChanger = {
     isDeposed: false,
     changeCaches: () => Promise.resolve({ kind: "changed", failed: new Map() }),
-    forgetCache: () => Promise.resolve(false),
   };
   await keeper.set(unchanged, [address(1), address(2)]);
   assertEquals([made, retired], [["127.0.0.1:1", "127.0.0.1:2"], []]);
