@@ -3,7 +3,6 @@ import { latin1Bytes, latin1Text } from "../../store/base/bytes.ts";
 import type { CacheClient } from "./caches/cache_client.ts";
 import type { Edit } from "./databases/backend.ts";
 import type { Flows, WriteReply } from "./flows/flows.ts";
-import { TokenLimitError } from "./flows/token_states.ts";
 import { positionOf } from "./follow/follow_command.ts";
 import type { Follower } from "./follow/follower.ts";
 import { rowStats } from "./row_stats.ts";
@@ -68,7 +67,7 @@ export class RowCommands {
   readonly #following: Following | null;
 
   /**
-   * @param forgetCache `ListKeeper.forget`
+   * @param forgetCache `CacheList.forget`
    * @param desk Serves nodes; null: there are none.
    * @param following Null: the log is not followed.
    */
@@ -105,9 +104,7 @@ export class RowCommands {
         await handler(words, end < 0 ? request : request.subarray(end + 1), addWrite),
       );
     } catch (error) {
-      if (error instanceof Refusal) {
-        return latin1Bytes(error.message);
-      }
+      if (error instanceof Refusal) return latin1Bytes(error.message);
       throw error;
     }
   }
@@ -189,7 +186,7 @@ export class RowCommands {
     switch (subcommand) {
       case "get":
         if (third !== undefined && !OWNER.test(third)) throw new Refusal(BAD_OWNER);
-        return `TOKEN ${this.#takeToken(key, third ?? "")}\r\n`;
+        return `TOKEN ${states.get(key, third ?? "")}\r\n`;
       case "release":
         return { released: "OK\r\n", none: "NOT_FOUND\r\n", busy: "BUSY\r\n" }[
           states.release(key, idOf(third ?? ""))
@@ -204,15 +201,6 @@ export class RowCommands {
       }
       default:
         throw new Refusal(UNKNOWN_COMMAND);
-    }
-  }
-
-  #takeToken(key: string, owner: string): number {
-    try {
-      return this.#flows.states.get(key, owner);
-    } catch (error) {
-      if (error instanceof TokenLimitError) throw new Error("too many update tokens");
-      throw error;
     }
   }
 

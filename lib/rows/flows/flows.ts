@@ -40,17 +40,19 @@ export interface Read extends Found {
 }
 
 /** Counters of the flows. */
-export interface FlowCounts {
-  readsCacheable: number;
-  readsUncacheable: number;
-  writesCommitted: number;
-  writesRefused: number;
-  writesRevoked: number;
-  writesFailed: number;
-  writesUnknown: number;
-  groups: number;
-  cacheErrors: number;
-}
+export type FlowCounts = Flows<unknown>["counts"];
+
+/** The counter of each end of a write. */
+const COUNT_OF = {
+  committed: "writesCommitted",
+  refused: "writesRefused",
+  locked: "writesFailed",
+  revoked: "writesRevoked",
+  none: "writesFailed",
+  busy: "writesFailed",
+  unknown: "writesUnknown",
+  failed: "writesFailed",
+} as const;
 
 /** The right to serve rows from the cache: see `ServingRight`. */
 export interface Right {
@@ -81,7 +83,7 @@ const OUTCOME_WAIT_MS = 100;
  * promises; the explorer tries their steps in every order.
  */
 export class Flows<Cache> {
-  readonly counts: FlowCounts = {
+  readonly counts = {
     readsCacheable: 0,
     readsUncacheable: 0,
     writesCommitted: 0,
@@ -202,7 +204,7 @@ export class Flows<Cache> {
         tokenId = this.states.get(write.key, "");
       } catch (error) {
         if (!(error instanceof TokenLimitError)) throw error;
-        const reply = { kind: "failed", reason: "too many update tokens" } as const;
+        const reply = { kind: "failed", reason: error.message } as const;
         return { write, tokenId, start: "refused", reply };
       }
     }
@@ -370,31 +372,10 @@ export class Flows<Cache> {
 
   /** Counts a write, and releases the token that was taken for it. */
   #end({ write, tokenId, reply }: Begun): WriteReply {
-    switch (reply!.kind) {
-      case "committed":
-        this.counts.writesCommitted++;
-        break;
-      case "refused":
-        this.counts.writesRefused++;
-        break;
-      case "revoked":
-        this.counts.writesRevoked++;
-        break;
-      case "unknown":
-        this.counts.writesUnknown++;
-        break;
-      case "postponed":
-        break;
-      default:
-        this.counts.writesFailed++;
-    }
+    const { kind } = reply!;
+    if (kind !== "postponed") this.counts[COUNT_OF[kind]]++;
     if (write.tokenId === 0) this.states.release(write.key, tokenId);
     return reply!;
-  }
-
-  /** `CacheList.forget` */
-  *forgetCache(name: string): Flow<Cache, boolean> {
-    return yield* this.caches.forget(name, this.states.epoch);
   }
 
   /** `CacheList.change` */

@@ -1,9 +1,9 @@
 import type {
-  Edit,
   Found,
   NotedCaches,
   NoteResult,
   Takeover,
+  Write,
   WriteOutcome,
   WriteResult,
 } from "../databases/backend.ts";
@@ -14,14 +14,8 @@ export class CacheError extends Error {
 }
 
 /** A write under a token. */
-export interface RowWrite {
+export interface RowWrite extends Omit<Write, "key"> {
   readonly key: string;
-  readonly tokenId: number;
-  /** The writer's tag of the token; "": none. */
-  readonly owner: string;
-  readonly edit: Edit;
-  /** When it arrived; left out: now. */
-  readonly sinceMs?: number | undefined;
 }
 
 /** A step of a flow, executed by a cache, the database or the clock. */

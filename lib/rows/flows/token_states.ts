@@ -131,7 +131,7 @@ export class TokenStates {
       for (const token of tokens.values()) if (token.owner === owner) return token.id;
     }
     if (this.#liveCount >= this.#tokensMax) {
-      throw new TokenLimitError(`too many update tokens: at most ${this.#tokensMax}`);
+      throw new TokenLimitError("too many update tokens");
     }
     const id = ++this.#lastId;
     const token: Token = { id, key, owner, state: "idle", sinceMs: this.#nowMs(), version: 0 };

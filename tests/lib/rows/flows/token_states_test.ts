@@ -88,7 +88,7 @@ Deno.test("ids of different epochs never meet, and stay below 2^53", () => {
 Deno.test("live tokens have a limit, and ended ones are forgotten, the oldest first", () => {
   const tokens = new TokenStates(1, 3, 2);
   const ids = [1, 2, 3].map((key) => tokens.get(`k${key}`, ""));
-  assertThrows(() => tokens.get("k4", ""), TokenLimitError, "at most 3");
+  assertThrows(() => tokens.get("k4", ""), TokenLimitError, "too many update tokens");
   for (let key = 1; key <= 3; key++) tokens.revoke(`k${key}`);
   assertEquals(tokens.beginPut("k1", ids[0]!), { kind: "none" });
   assertEquals(tokens.beginPut("k2", ids[1]!), { kind: "revoked" });
