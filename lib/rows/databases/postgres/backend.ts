@@ -73,7 +73,6 @@ export class PostgresBackend implements Backend {
   readonly #logPool: Pool;
   /** So that a slow view keeps no row waiting. */
   readonly #viewPool: Pool;
-  readonly #url: string;
   readonly #names: TableNames;
   readonly #timeoutMs: number;
   readonly #nowUnixMs: () => number;
@@ -91,17 +90,15 @@ export class PostgresBackend implements Backend {
     names: TableNames,
     { connectionsMax, nowUnixMs = Date.now }: PostgresSettings,
   ) {
-    const { url, timeoutMs } = place;
     this.#pool = new Pool(place, connectionsMax);
     this.#originPool = new Pool(place, 1);
     this.#logPool = new Pool(place, 1);
     this.#viewPool = new Pool(place, VIEW_CONNECTIONS_MAX);
-    this.#url = url;
     this.#names = names;
     this.#types = types;
     this.#statements = statementsFor(names, types);
-    this.#writes = new Writes(this.#pool, types, this.#statements, timeoutMs, nowUnixMs);
-    this.#timeoutMs = timeoutMs;
+    this.#writes = new Writes(this.#pool, types, this.#statements, nowUnixMs);
+    this.#timeoutMs = place.timeoutMs;
     this.#nowUnixMs = nowUnixMs;
   }
 
@@ -115,7 +112,7 @@ export class PostgresBackend implements Backend {
 
   /** Asks by the session that has the lock. After it was lost, another one takes the lock again. */
   async #askOrigin(): Promise<ResultRow> {
-    const [row] = await this.#originPool.use((session) => session.query(ORIGIN), this.#timeoutMs);
+    const [row] = await this.#originPool.query(ORIGIN);
     this.#isReadOnly = row!["is_read_only"] === true;
     return row!;
   }
@@ -126,15 +123,11 @@ export class PostgresBackend implements Backend {
   }
 
   async noteEnd(epoch: number): Promise<void> {
-    await this.#pool.use((session) => session.query(NOTE_END, [epoch]), this.#timeoutMs);
+    await this.#pool.query(NOTE_END, [epoch]);
   }
 
   async noteMark(mark: string, epoch: number): Promise<boolean> {
-    const rows = await this.#pool.use(
-      (session) => session.query(NOTE_MARK, [mark, epoch]),
-      this.#timeoutMs,
-    );
-    return rows.length > 0;
+    return (await this.#pool.query(NOTE_MARK, [mark, epoch])).length > 0;
   }
 
   async takeOver(rightMs = 0): Promise<Takeover> {
@@ -148,7 +141,7 @@ export class PostgresBackend implements Backend {
       const again = await this.#takeOverWith(session, rightMs, timeoutMs);
       if (again !== null) return again;
       throw new Error(`other sessions have kept their locks on leased_proxy for ${timeoutMs} ms`);
-    }, STATEMENTS_IN_WRITE * timeoutMs);
+    }, STATEMENTS_IN_WRITE);
   }
 
   /** @returns Null: other sessions have kept their locks for `lockMs` milliseconds. */
@@ -177,10 +170,7 @@ export class PostgresBackend implements Backend {
 
   async readMany(keys: readonly Uint8Array[]): Promise<readonly Found[]> {
     const stored = arrayOf(keys.map((key) => storedAs(key, this.#types.key) ?? null));
-    const rows = await this.#pool.use(
-      (session) => session.query(this.#statements.read, [stored]),
-      this.#timeoutMs,
-    );
+    const rows = await this.#pool.query(this.#statements.read, [stored]);
     const epoch = Number(rows[0]!["epoch"]);
     const byKey = new Map<string, Found>();
     const nowUnixMs = this.#nowUnixMs();
@@ -204,10 +194,7 @@ export class PostgresBackend implements Backend {
   }
 
   async readNotes(): Promise<NotedCaches> {
-    const [row] = await this.#pool.use(
-      (session) => session.query("SELECT epoch, list FROM leased_caches"),
-      this.#timeoutMs,
-    );
+    const [row] = await this.#pool.query("SELECT epoch, list FROM leased_caches");
     return { epoch: Number(row!["epoch"]), caches: readNotes(row!["list"] as string) };
   }
 
@@ -216,39 +203,24 @@ export class PostgresBackend implements Backend {
       const [row] = await session.query(NOTE, [notesText(caches), epoch]);
       if (row !== undefined) return { kind: "noted", epoch: Number(row["epoch"]) };
       return { kind: "fenced", epoch: await readEpoch(session) };
-    }, this.#timeoutMs);
+    });
   }
 
   async openChanges(evicts: boolean): Promise<ChangeStream> {
     // Tables may be others since.
     await this.#views?.inspect();
-    return await PostgresChanges.open(
-      this.#logPool,
-      this.#url,
-      this.#names,
-      this.#timeoutMs,
-      evicts,
-      () => this.#views?.mapping ?? NO_MAPPING,
-    );
+    const mapping = (): ViewMapping => this.#views?.mapping ?? NO_MAPPING;
+    return await PostgresChanges.open(this.#logPool, this.#names, evicts, mapping);
   }
 
   async prepareViews(views: Views): Promise<PreparedViews> {
-    const prepared = new PostgresViews(
-      this.#viewPool,
-      views,
-      this.#names,
-      this.#timeoutMs,
-      this.#nowUnixMs,
-    );
+    const prepared = new PostgresViews(this.#viewPool, views, this.#names, this.#nowUnixMs);
     await prepared.inspect();
     return this.#views = prepared;
   }
 
   async endOfLog(): Promise<bigint> {
-    const [row] = await this.#pool.use(
-      (session) => session.query("SELECT pg_current_wal_lsn() - '0/0' AS position"),
-      this.#timeoutMs,
-    );
+    const [row] = await this.#pool.query("SELECT pg_current_wal_lsn() - '0/0' AS position");
     return BigInt(row!["position"] as string);
   }
 
@@ -257,21 +229,18 @@ export class PostgresBackend implements Backend {
     return await this.#pool.use(async (session) => {
       await session.query(schema);
       return await lackOf(session);
-    }, this.#timeoutMs);
+    });
   }
 
   async purgeExpired(): Promise<void> {
     const { expire } = this.#statements;
     if (expire === "") return;
     const nowUnixSec = Math.floor(this.#nowUnixMs() / 1000);
-    await this.#pool.use((session) => session.query(expire, [nowUnixSec]), this.#timeoutMs);
+    await this.#pool.query(expire, [nowUnixSec]);
   }
 
   async purgeApplied(beforeUnixMs: number): Promise<void> {
-    await this.#pool.use(
-      (session) => session.query("DELETE FROM leased_applied WHERE at < $1", [beforeUnixMs]),
-      this.#timeoutMs,
-    );
+    await this.#pool.query("DELETE FROM leased_applied WHERE at < $1", [beforeUnixMs]);
   }
 
   async close(): Promise<void> {

@@ -27,8 +27,6 @@ const HASTE_MS = 5;
 /** The log of PostgreSQL, by logical replication. */
 export class PostgresChanges implements ChangeStream, LogReceiver {
   readonly #pool: Pool;
-  readonly #url: string;
-  readonly #timeoutMs: number;
   readonly #slot: Slot;
   readonly #reader: PgoutputReader;
   readonly #mapping: () => ViewMapping;
@@ -51,16 +49,8 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
   #wake: () => void = () => {};
   retainedBytes = 0;
 
-  private constructor(
-    pool: Pool,
-    url: string,
-    timeoutMs: number,
-    slot: Slot,
-    mapping: () => ViewMapping,
-  ) {
+  private constructor(pool: Pool, slot: Slot, mapping: () => ViewMapping) {
     this.#pool = pool;
-    this.#url = url;
-    this.#timeoutMs = timeoutMs;
     this.#slot = slot;
     this.#mapping = mapping;
     this.#reader = new PgoutputReader(slot.rows, mapping);
@@ -74,17 +64,15 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
   /** Prepares the slot. @throws When the log cannot be followed, with the remedy. */
   static async open(
     pool: Pool,
-    url: string,
     names: TableNames,
-    timeoutMs: number,
     evicts: boolean,
     mapping: () => ViewMapping,
   ): Promise<PostgresChanges> {
     const slot = await pool.use(async (session) => {
       await checkPublished(session, mapping());
       return await prepareSlot(session, names, mapping(), evicts);
-    }, timeoutMs);
-    return new PostgresChanges(pool, url, timeoutMs, slot, mapping);
+    });
+    return new PostgresChanges(pool, slot, mapping);
   }
 
   get gap(): string | null {
@@ -97,10 +85,10 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
 
   async begin(): Promise<void> {
     if (this.gap !== null) {
-      await this.#pool.use((session) => noteFollowed(session, this.#slot), this.#timeoutMs);
+      await this.#pool.use((session) => noteFollowed(session, this.#slot));
     }
     const { name: slot } = this.#slot;
-    const place = { url: this.#url, slot, publication: PUBLICATION, timeoutMs: this.#timeoutMs };
+    const place = { ...this.#pool.settings, slot, publication: PUBLICATION };
     this.#connection = await ReplicationConnection.open(place, this);
     this.#heardMs = performance.now();
     this.#reporter = setInterval(() => void this.#report(), REPORT_MS);
@@ -191,10 +179,7 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
   async #waitUntilVisible(xids: readonly number[]): Promise<void> {
     let left = xids;
     while (left.length > 0) {
-      const [row] = await this.#pool.use(
-        (session) => session.query("SELECT pg_current_snapshot()::text AS snapshot"),
-        this.#timeoutMs,
-      );
+      const [row] = await this.#pool.query("SELECT pg_current_snapshot()::text AS snapshot");
       const isVisible = visibleIn(row!["snapshot"] as string);
       left = left.filter((xid) => !isVisible(xid));
       if (this.#endedBy !== null) throw new Error(this.#endedBy);
@@ -209,13 +194,10 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     }
     this.#connection!.report(this.#confirmed, true);
     try {
-      this.retainedBytes = await this.#pool.use(
-        async (session) => {
-          await checkPublished(session, this.#mapping(), this.#slot);
-          return await readRetained(session, this.#slot);
-        },
-        this.#timeoutMs,
-      );
+      this.retainedBytes = await this.#pool.use(async (session) => {
+        await checkPublished(session, this.#mapping(), this.#slot);
+        return await readRetained(session, this.#slot);
+      });
     } catch (error) {
       this.ended(reasonOf(error));
     }

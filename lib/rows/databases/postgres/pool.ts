@@ -1,4 +1,4 @@
-import { Session, type SessionSettings } from "./session.ts";
+import { type Parameter, type ResultRow, Session, type SessionSettings } from "./session.ts";
 
 /** A caller that waits for a session. */
 type Waiter = (isGiven: boolean) => void;
@@ -8,7 +8,7 @@ type Waiter = (isGiven: boolean) => void;
  * the statements in progress: a slow database makes callers wait.
  */
 export class Pool {
-  readonly #settings: SessionSettings;
+  readonly settings: SessionSettings;
   readonly #idle: Session[] = [];
   readonly #waiters = new Set<Waiter>();
   #freeSlots: number;
@@ -16,25 +16,26 @@ export class Pool {
 
   /** @param sessionsMax Most sessions at the same time. */
   constructor(settings: SessionSettings, sessionsMax: number) {
-    this.#settings = settings;
+    this.settings = settings;
     this.#freeSlots = sessionsMax;
   }
 
   /**
    * Calls `run` with a session of its own.
    *
-   * @param timeoutMs After this time the session is closed, and its statements fail with LostError.
+   * @param statements After the time that so many may take, the session is closed, and they fail with LostError.
    * @throws The error of `run`; an error when no session is free or the server cannot be reached.
    */
   async use<Result>(
     run: (session: Session) => Promise<Result>,
-    timeoutMs: number,
+    statements = 1,
   ): Promise<Result> {
     await this.#takeSlot();
+    const timeoutMs = statements * this.settings.timeoutMs;
     let session: Session | undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
     try {
-      const used = session = this.#idleSession() ?? await Session.open(this.#settings);
+      const used = session = this.#idleSession() ?? await Session.open(this.settings);
       timer = setTimeout(() => used.abandon(noAnswer(timeoutMs)), timeoutMs);
       return await run(session);
     } finally {
@@ -42,6 +43,11 @@ export class Pool {
       if (session !== undefined) this.#giveBack(session);
       this.#freeSlot();
     }
+  }
+
+  /** Executes one statement, in any session. @throws As `use`. */
+  query(text: string, parameters: readonly Parameter[] = []): Promise<readonly ResultRow[]> {
+    return this.use((session) => session.query(text, parameters));
   }
 
   /** Closes all sessions. No call of `run` may follow. */
@@ -73,7 +79,7 @@ export class Pool {
       this.#freeSlots--;
       return;
     }
-    const { timeoutMs } = this.#settings;
+    const { timeoutMs } = this.settings;
     const { promise, resolve } = Promise.withResolvers<boolean>();
     this.#waiters.add(resolve);
     const timer = setTimeout(() => {

@@ -245,25 +245,29 @@ const READ_ONLY_TRANSACTION = "25006";
 /** Classes of errors that one row causes: its data, a constraint, a trigger, a limit, a right. */
 const ROW_ERRORS = ["22", "23", "42", "44", "54", "P0"];
 
+/** Returns the server's code of an error; "": it is none of the server's. */
+function codeOf(error: unknown): string {
+  return error instanceof postgres.PostgresError ? error.code : "";
+}
+
 /** Whether the server has refused a statement for one of its rows. */
 export function isRowError(error: unknown): boolean {
-  return error instanceof postgres.PostgresError && ROW_ERRORS.includes(error.code.slice(0, 2));
+  return ROW_ERRORS.includes(codeOf(error).slice(0, 2));
 }
 
 /** Whether the server has waited for another session's lock as long as it should. */
 export function isLockTimeout(error: unknown): boolean {
-  return error instanceof postgres.PostgresError && error.code === LOCK_NOT_AVAILABLE;
+  return codeOf(error) === LOCK_NOT_AVAILABLE;
 }
 
 /** Whether a statement, or its wait for a lock, has taken longer than it may. */
 export function isTimeout(error: unknown): boolean {
-  return isLockTimeout(error) ||
-    (error instanceof postgres.PostgresError && error.code === QUERY_CANCELED);
+  return isLockTimeout(error) || codeOf(error) === QUERY_CANCELED;
 }
 
 /** Whether the server has refused a statement because it takes no writes now. */
 export function isReadOnly(error: unknown): boolean {
-  return error instanceof postgres.PostgresError && error.code === READ_ONLY_TRANSACTION;
+  return codeOf(error) === READ_ONLY_TRANSACTION;
 }
 
 /** Returns the reason why a server cannot be used, or null if it can. */

@@ -10,6 +10,8 @@ import { inspectView, statementOf } from "./view_inspection.ts";
 
 const BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 const EPOCH = "SELECT epoch FROM leased_proxy";
+/** Time-outs of statements that the inspection of a view may take. */
+const STATEMENTS_IN_INSPECTION = 2;
 /** Views have no versions: they cannot be written. */
 const VERSION = 1;
 
@@ -20,7 +22,6 @@ export class PostgresViews implements PreparedViews {
   readonly #pool: Pool;
   readonly #views: Views;
   readonly #names: TableNames;
-  readonly #timeoutMs: number;
   readonly #nowUnixMs: () => number;
   #byView: ReadonlyMap<View, InspectedView> = new Map();
 
@@ -29,13 +30,11 @@ export class PostgresViews implements PreparedViews {
     pool: Pool,
     views: Views,
     names: TableNames,
-    timeoutMs: number,
     nowUnixMs: () => number,
   ) {
     this.#pool = pool;
     this.#views = views;
     this.#names = names;
-    this.#timeoutMs = timeoutMs;
     this.#nowUnixMs = nowUnixMs;
   }
 
@@ -51,7 +50,6 @@ export class PostgresViews implements PreparedViews {
       this.#pool,
       views,
       this.#names,
-      this.#timeoutMs,
       oids,
     );
     if (mistakes.length > 0) throw new ViewsError(views.path, mistakes);
@@ -60,7 +58,7 @@ export class PostgresViews implements PreparedViews {
   }
 
   async readMany(keys: readonly ViewKey[]): Promise<readonly Found[]> {
-    const found = await this.#pool.use((session) => this.#read(session, keys), this.#timeoutMs);
+    const found = await this.#pool.use((session) => this.#read(session, keys));
     if (found !== null) return found;
     // One of them fails: the others have an answer.
     return await Promise.all(keys.map(async (key) => (await this.readMany([key]))[0]!));
@@ -116,7 +114,6 @@ async function inspectViews(
   pool: Pool,
   views: Views,
   names: TableNames,
-  timeoutMs: number,
   oids: Map<string, string>,
 ): Promise<InspectedViews> {
   const mistakes: ViewMistake[] = [];
@@ -124,7 +121,7 @@ async function inspectViews(
   for (const view of views.all) {
     const found = await pool.use(
       (session) => inspectView(session, view, names, oids, mistakes),
-      2 * timeoutMs,
+      STATEMENTS_IN_INSPECTION,
     );
     if (found !== null) inspected.push(found);
   }
@@ -140,7 +137,7 @@ export async function inspectPostgresViews(
 ): Promise<InspectedViews> {
   const pool = new Pool({ url, timeoutMs }, 1);
   try {
-    return await inspectViews(pool, views, names, timeoutMs, new Map());
+    return await inspectViews(pool, views, names, new Map());
   } finally {
     await pool.close();
   }

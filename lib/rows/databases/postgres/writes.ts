@@ -61,13 +61,12 @@ export class Writes {
     pool: Pool,
     types: ColumnTypes,
     statements: Statements,
-    timeoutMs: number,
     nowUnixMs: () => number,
   ) {
     this.#pool = pool;
     this.#types = types;
     this.#statements = statements;
-    this.#timeoutMs = timeoutMs;
+    this.#timeoutMs = pool.settings.timeoutMs;
     this.#nowUnixMs = nowUnixMs;
   }
 
@@ -87,7 +86,7 @@ export class Writes {
     try {
       const left = await this.#pool.use(
         (session) => this.#writeWith(session, group, epoch, progress),
-        STATEMENTS_IN_WRITE * this.#timeoutMs,
+        STATEMENTS_IN_WRITE,
       );
       if ("kind" in left) return group.end(left);
       if (left.length === 0 || attempts === 1) return group.end(VANISHED);
@@ -150,10 +149,7 @@ export class Writes {
     reason: string,
   ): Promise<readonly WriteResult[]> {
     const keys = arrayOf(writes.map(({ key }) => storedAs(key, this.#types.key) ?? null));
-    const rows = await this.#pool.use(
-      (session) => session.query(this.#statements.lockedRows, [keys]),
-      this.#timeoutMs,
-    );
+    const rows = await this.#pool.query(this.#statements.lockedRows, [keys]);
     const locked = new Set(rows.map((row) => latin1Text(bytesOf(row["key"]))));
     const hasTime = !isOver(untilMs);
     // A row that another session inserts is locked, and cannot be seen.
@@ -242,7 +238,7 @@ export class Writes {
     try {
       return await this.#pool.use(
         (session) => this.#outcomeWith(session, tokenId),
-        STATEMENTS_IN_WRITE * this.#timeoutMs,
+        STATEMENTS_IN_WRITE,
       );
     } catch (error) {
       return { kind: "unknown", reason: reasonOf(error) };
