@@ -54,7 +54,7 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["items of other options become rows", "found?.options === this.#options ? found : null", "found", "SQLite: rows of other options"],
     ["rows are saved without a mark", 'return mark === "" ? this.#prefixes : [];', "return [];", "SQLite: rows are not saved when"],
   ]),
-  ...faults("lib/rows/databases/sqlite.ts", "lib/rows/databases/backend", [
+  ...faults("lib/rows/databases/sqlite_statements.ts", "lib/rows/databases/backend", [
     ["SQLite: an origin that was replaced notes a mark", "UPDATE leased_mark SET mark = ? FROM leased_proxy AS proxy WHERE proxy.epoch = ? RETURNING mark", "UPDATE leased_mark SET mark = ? WHERE ? >= 0 RETURNING mark", "SQLite: a takeover learns the mark"],
   ]),
   ...faults("lib/rows/databases/postgres/backend.ts", "lib/rows/databases/backend", [

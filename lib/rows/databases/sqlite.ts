@@ -1,4 +1,4 @@
-import { DatabaseSync, type StatementSync } from "node:sqlite";
+import { DatabaseSync } from "node:sqlite";
 import {
   type Backend,
   changeOf,
@@ -7,7 +7,6 @@ import {
   type NotedCaches,
   type NoteResult,
   type PreparedViews,
-  PURGE_MAX,
   SQLITE_LOCK_SUFFIX,
   SQLITE_MEMORY,
   type Takeover,
@@ -19,9 +18,10 @@ import { type ChangeStream } from "./changes.ts";
 import { notesText, readNotes } from "./notes.ts";
 import { COLUMNS_ADVICE, sqliteSchema } from "./schema.ts";
 import { END_OF_LOG, SqliteChanges } from "./sqlite_changes.ts";
+import { type SqliteRow, type SqliteStatements, sqliteStatements } from "./sqlite_statements.ts";
 import { followSchema } from "./sqlite_triggers.ts";
 import { SqliteViews } from "./sqlite_views.ts";
-import { DEFAULT_TABLE, quotedNames, type TableNames } from "./table.ts";
+import { DEFAULT_TABLE, type TableNames } from "./table.ts";
 import { reasonOf } from "../../reason.ts";
 import { Views } from "../views/view.ts";
 
@@ -47,15 +47,6 @@ class LockedError extends Error {
   }
 }
 
-/** A row of a result; all columns are null if the row does not exist. */
-interface SqliteRow {
-  readonly flags: number | null;
-  readonly data: Uint8Array | string | null;
-  readonly version: number | null;
-  readonly expires: number | null;
-  readonly epoch: number;
-}
-
 /**
  * SQLite in this process. Calls are synchronous, so a group is written in one step and its outcome is known. If the
  * process dies before that, the file tells the next one. A deleted row stays, with a null value, so that versions only
@@ -63,21 +54,7 @@ interface SqliteRow {
  */
 export class SqliteBackend implements Backend {
   readonly #database: DatabaseSync;
-  readonly #read: StatementSync;
-  readonly #put: StatementSync;
-  readonly #epoch: StatementSync;
-  readonly #apply: StatementSync;
-  readonly #applied: StatementSync;
-  readonly #purge: StatementSync;
-  readonly #notes: StatementSync;
-  readonly #note: StatementSync;
-  readonly #servedByNodes: StatementSync;
-  readonly #noteNodes: StatementSync;
-  readonly #mark: StatementSync;
-  readonly #noteMark: StatementSync;
-  readonly #savepoint: StatementSync;
-  readonly #release: StatementSync;
-  readonly #expire: StatementSync | null;
+  readonly #statements: SqliteStatements;
   readonly #hasExpiry: boolean;
   readonly #names: TableNames;
   /** Whether triggers note changes of the table. */
@@ -109,54 +86,9 @@ export class SqliteBackend implements Backend {
     this.#nowUnixMs = nowUnixMs;
     this.#database = openFile(path, names, timeoutMs);
     this.#fileId = fileId(path);
-    const prepare = (sql: string): StatementSync => this.#database.prepare(sql);
-    const { table, key, value, version, flags, expiry } = quotedNames(names);
-    this.#hasExpiry = expiry !== "";
-    const columns = [key, flags, value, ...this.#hasExpiry ? [expiry] : []];
-    const changes = columns.slice(1).map((name) => `${name} = excluded.${name}`);
+    this.#hasExpiry = (names.expiry ?? "") !== "";
     this.#checkColumns(names);
-    this.#read = prepare(
-      `SELECT row.${flags} AS flags, row.${value} AS data, row.${version} AS version, ` +
-        `${this.#hasExpiry ? `row.${expiry}` : "NULL"} AS expires, ` +
-        `proxy.epoch AS epoch FROM leased_proxy AS proxy LEFT JOIN ${table} AS row ` +
-        `ON row.${key} = ?`,
-    );
-    this.#put = prepare(
-      `INSERT INTO ${table} (${columns.join(", ")}, ${version}) ` +
-        `VALUES (${columns.map(() => "?").join(", ")}, 1) ` +
-        `ON CONFLICT (${key}) DO UPDATE SET ${changes.join(", ")}, ` +
-        `${version} = ${table}.${version} + 1 RETURNING ${version} AS version`,
-    );
-    this.#epoch = prepare("UPDATE leased_proxy SET epoch = epoch + 1 RETURNING epoch");
-    this.#apply = prepare(
-      "INSERT INTO leased_applied (token, version, at) " +
-        "SELECT CAST(key AS INTEGER), value, ?2 FROM json_each(?1)",
-    );
-    this.#applied = prepare("SELECT version FROM leased_applied WHERE token = ?");
-    this.#notes = prepare("SELECT epoch, list FROM leased_caches");
-    this.#note = prepare(
-      "UPDATE leased_caches SET epoch = leased_caches.epoch + 1, list = ? FROM leased_proxy AS proxy " +
-        "WHERE proxy.epoch = ? RETURNING leased_caches.epoch AS epoch",
-    );
-    this.#servedByNodes = prepare("SELECT serves_ms AS ms FROM leased_nodes");
-    this.#noteNodes = prepare(
-      "UPDATE leased_nodes SET serves_ms = ? FROM leased_proxy AS proxy WHERE proxy.epoch = ? " +
-        "RETURNING serves_ms AS ms",
-    );
-    this.#mark = prepare("SELECT mark FROM leased_mark");
-    this.#noteMark = prepare(
-      "UPDATE leased_mark SET mark = ? FROM leased_proxy AS proxy WHERE proxy.epoch = ? RETURNING mark",
-    );
-    this.#savepoint = prepare("SAVEPOINT one");
-    this.#release = prepare("RELEASE one");
-    this.#expire = this.#hasExpiry
-      ? prepare(
-        `UPDATE ${table} SET ${flags} = 0, ${value} = NULL, ${expiry} = NULL, ` +
-          `${version} = ${version} + 1 WHERE ${key} IN (SELECT ${key} FROM ${table} ` +
-          `WHERE ${expiry} > 0 AND ${expiry} <= ? LIMIT ${PURGE_MAX})`,
-      )
-      : null;
-    this.#purge = prepare("DELETE FROM leased_applied WHERE at < ?");
+    this.#statements = sqliteStatements(this.#database, names);
   }
 
   /** @throws When the table is an application's, without these columns. */
@@ -181,15 +113,16 @@ export class SqliteBackend implements Backend {
   }
 
   async takeOver(): Promise<Takeover> {
-    const { epoch } = await this.#whenFree(() => this.#epoch.get()) as { epoch: number };
-    const { ms } = this.#servedByNodes.get() as { ms: number };
+    const { epoch } = await this.#whenFree(() => this.#statements.epoch.get()) as { epoch: number };
+    const { ms } = this.#statements.servedByNodes.get() as { ms: number };
     // No origin before can note one any more.
-    const { mark } = this.#mark.get() as { mark: string };
+    const { mark } = this.#statements.mark.get() as { mark: string };
     return { epoch, servedMs: this.#isLocked ? 0 : Infinity, nodesMs: ms, mark };
   }
 
   async noteNodes(servesMs: number, epoch: number): Promise<boolean> {
-    return await this.#whenFree(() => this.#noteNodes.get(servesMs, epoch)) !== undefined;
+    return await this.#whenFree(() => this.#statements.noteNodes.get(servesMs, epoch)) !==
+      undefined;
   }
 
   readEpoch(): Promise<number> {
@@ -240,7 +173,7 @@ export class SqliteBackend implements Backend {
   }
 
   async noteMark(mark: string, epoch: number): Promise<boolean> {
-    return await this.#whenFree(() => this.#noteMark.get(mark, epoch)) !== undefined;
+    return await this.#whenFree(() => this.#statements.noteMark.get(mark, epoch)) !== undefined;
   }
 
   readMany(keys: readonly Uint8Array[]): Promise<readonly Found[]> {
@@ -259,7 +192,7 @@ export class SqliteBackend implements Backend {
   }
 
   #found(key: Uint8Array): Found {
-    return foundOf(this.#read.get(key) as unknown as SqliteRow, this.#nowUnixMs());
+    return foundOf(this.#statements.read.get(key) as unknown as SqliteRow, this.#nowUnixMs());
   }
 
   async writeGroup(writes: readonly Write[], epoch: number): Promise<readonly WriteResult[]> {
@@ -327,11 +260,11 @@ export class SqliteBackend implements Backend {
 
   /** Executes writes; after a failure once more, each alone: one that fails leaves no trace. */
   #writeSaved(writes: readonly Write[]): readonly WriteResult[] {
-    this.#savepoint.run();
+    this.#statements.savepoint.run();
     try {
       const results = writes.map((write) => this.#writeOne(write));
       this.#noteApplied(writes, results);
-      this.#release.run();
+      this.#statements.release.run();
       return results;
     } catch (error) {
       // A full disk ends the whole transaction.
@@ -349,7 +282,7 @@ export class SqliteBackend implements Backend {
     const [flags, data] = made === "delete" ? [0, null] : [made.flags, made.data];
     const expires = made === "delete" ? 0 : made.expiresUnixSec ?? 0;
     const more = this.#hasExpiry ? [expires === 0 ? null : expires] : [];
-    const { version } = this.#put.get(key, flags, data, ...more) as { version: number };
+    const { version } = this.#statements.put.get(key, flags, data, ...more) as { version: number };
     return { kind: "committed", version };
   }
 
@@ -360,35 +293,35 @@ export class SqliteBackend implements Backend {
       if (result.kind !== "committed") continue;
       applied += `${applied === "" ? "{" : ","}"${writes[index]!.tokenId}":${result.version}`;
     }
-    if (applied !== "") this.#apply.run(`${applied}}`, this.#nowUnixMs());
+    if (applied !== "") this.#statements.apply.run(`${applied}}`, this.#nowUnixMs());
   }
 
   outcome(tokenId: number): Promise<WriteOutcome> {
-    const row = this.#applied.get(tokenId) as { version: number } | undefined;
+    const row = this.#statements.applied.get(tokenId) as { version: number } | undefined;
     return Promise.resolve(
       row === undefined ? { kind: "notApplied" } : { kind: "committed", version: row.version },
     );
   }
 
   readNotes(): Promise<NotedCaches> {
-    const { epoch, list } = this.#notes.get() as { epoch: number; list: string };
+    const { epoch, list } = this.#statements.notes.get() as { epoch: number; list: string };
     return Promise.resolve({ epoch, caches: readNotes(list) });
   }
 
   async noteCaches(caches: NotedCaches["caches"], epoch: number): Promise<NoteResult> {
-    const row = await this.#whenFree(() => this.#note.get(notesText(caches), epoch));
+    const row = await this.#whenFree(() => this.#statements.note.get(notesText(caches), epoch));
     if (row !== undefined) return { kind: "noted", epoch: (row as { epoch: number }).epoch };
     return { kind: "fenced", epoch: this.#found(NO_KEY).epoch };
   }
 
   async purgeExpired(): Promise<void> {
-    const expire = this.#expire;
+    const { expire } = this.#statements;
     if (expire === null) return;
     await this.#whenFree(() => expire.run(Math.floor(this.#nowUnixMs() / 1000)));
   }
 
   async purgeApplied(beforeUnixMs: number): Promise<void> {
-    await this.#whenFree(() => this.#purge.run(beforeUnixMs));
+    await this.#whenFree(() => this.#statements.purge.run(beforeUnixMs));
   }
 
   close(): Promise<void> {
