@@ -43,13 +43,7 @@ export class RowCache extends Cache {
   constructor(memory: Memory) {
     super(memory);
     const { parts, storeOperations } = this;
-    this.rows = new RowOperations(
-      parts,
-      storeOperations,
-      () => this.enter(),
-      () => this.leave(),
-      () => this.leaveToOthers(),
-    );
+    this.rows = new RowOperations(parts, storeOperations, this);
     this.parking = new RowParking(parts, this.rows, storeOperations);
   }
 

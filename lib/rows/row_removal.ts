@@ -15,7 +15,7 @@ export async function removeRows(
   sleep: (ms: number) => Promise<void>,
   nowMs: () => number = () => performance.now(),
 ): Promise<void> {
-  const walk = cache.rows!.dropRows(prefixes);
+  const walk = cache.rows!.removal.dropRows(prefixes);
   for (let startMs = nowMs(); !walk.next().done;) {
     if (nowMs() - startMs < PIECE_MS) continue;
     await sleep(0);

@@ -116,7 +116,9 @@ export class StepRunner {
   #invalidateHere(keys: readonly string[], connections: readonly number[]): boolean[] {
     const cache = this.#cache;
     cache.enter();
-    const freed = keys.map((key, index) => cache.rows!.invalidate(key, connections[index]!));
+    const freed = keys.map((key, index) =>
+      cache.rows!.removal.invalidate(key, connections[index]!)
+    );
     cache.leave();
     return freed;
   }
@@ -124,7 +126,7 @@ export class StepRunner {
   #expelHere(keys: readonly string[]): void {
     const cache = this.#cache;
     cache.enter();
-    for (const key of keys) cache.rows!.expel(key);
+    for (const key of keys) cache.rows!.removal.expel(key);
     cache.leave();
   }
 

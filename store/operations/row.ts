@@ -1,12 +1,10 @@
 import { ByteRegion, latin1Text } from "../base/bytes.ts";
-import { Prefixes } from "../base/prefixes.ts";
 import { highHalf, lowHalf, u64ToBigInt, u64ToNumber } from "../base/u64.ts";
 import { NO_LEASE } from "../claims/leases.ts";
 import type { WriteGuard } from "../claims/write_guard.ts";
 import { clockSec, deadlineSec } from "../clock.ts";
 import type { ConnectionId } from "../connections.ts";
 import type { ItemLinks } from "../items/item_links.ts";
-import { KeyWalk } from "../items/key_walk.ts";
 import type { Values } from "../items/values.ts";
 import { COPIED_SHARE_MAX, COPY_BYTES_MAX, KEY_LENGTH_MAX } from "../limits.ts";
 import { ABSENT_DEADLINE_SEC, type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
@@ -25,8 +23,8 @@ import {
 } from "../rows/row_requests.ts";
 import { ServingRight } from "../rows/serving_right.ts";
 import type { Allocator } from "../space/allocator.ts";
-import type { Lookup } from "./lookup.ts";
 import type { StoreParts } from "./parts.ts";
+import { type MutexHolder, RowRemoval, setKey } from "./row_removal.ts";
 import type { StoreOperations } from "./store.ts";
 
 /**
@@ -34,8 +32,6 @@ import type { StoreOperations } from "./store.ts";
  * from the database: later it is answered, but not cached.
  */
 const LEASE_SEC = 60;
-/** Items and buckets that `dropRows` looks at under one hold of the mutex. */
-const DROP_MAX = 1000;
 /** With which a request fails for the memory of its answer. */
 const TOO_LARGE = "the row is too large, or there is no memory for it";
 /** No row has a version as large as this. */
@@ -52,15 +48,14 @@ export class RowOperations {
   readonly requests: RowRequests;
   readonly detached: DetachedItems;
   readonly right: ServingRight;
+  /** Takes rows out of this cache. */
+  readonly removal: RowRemoval;
   readonly #links: ItemLinks;
   readonly #values: Values;
-  readonly #lookup: Lookup;
   readonly #guard: WriteGuard;
   readonly #allocator: Allocator;
   readonly #storeOperations: StoreOperations;
-  readonly #enter: () => void;
-  readonly #leave: () => void;
-  readonly #leaveToOthers: () => void;
+  readonly #mutex: MutexHolder;
   /** Whether `together` has the mutex. */
   #isTogether = false;
   /** Bytes of values that were copied since the mutex was taken. */
@@ -70,25 +65,22 @@ export class RowOperations {
   readonly #operation = new Operation(this.#key);
 
   constructor(
-    { links, values, lookup, guard, allocator }: StoreParts,
+    parts: StoreParts,
     storeOperations: StoreOperations,
-    enter: () => void,
-    leave: () => void,
-    leaveToOthers: () => void,
+    mutex: MutexHolder,
   ) {
+    const { links, values, guard, allocator } = parts;
     const { memory } = links;
     this.#links = links;
     this.#values = values;
-    this.#lookup = lookup;
     this.#guard = guard;
     this.#allocator = allocator;
     this.#storeOperations = storeOperations;
     this.requests = new RowRequests(memory);
     this.detached = new DetachedItems(memory, links, values);
     this.right = new ServingRight(memory);
-    this.#enter = enter;
-    this.#leave = leave;
-    this.#leaveToOthers = leaveToOthers;
+    this.#mutex = mutex;
+    this.removal = new RowRemoval(parts, mutex);
   }
 
   // --- for the database thread ---------------------------------------------------------------------
@@ -145,7 +137,7 @@ export class RowOperations {
     const mayServe = this.right.isValid;
     for (const request of waited) {
       const { slot, kind } = request;
-      if (this.requests.isOrphan(slot)) this.#free(slot);
+      if (this.requests.isOrphan(slot)) this.free(slot);
       else if (kind === RowKind.READ) this.#takeRead(slot, mayServe, left);
       else left.push(request);
     }
@@ -171,112 +163,26 @@ export class RowOperations {
     return data;
   }
 
-  /**
-   * Removes the key from this cache: its value, the note that it is absent, and the lease of its reads. The lock of the
-   * connection that writes stays, and so does a client's lease, until the row exists: see `answer`.
-   *
-   * @param key A character a byte.
-   * @param owner The connection that writes; 0: a writer with an update token, which ends a client's lease, too.
-   * @returns False if another connection holds the row's lock: nothing has changed.
-   */
-  invalidate(key: string, owner: number): boolean {
-    const hash = this.#setKey(key);
-    const item = this.#links.index.find(this.#operation);
-    if (item !== NO_ITEM && this.#guard.isLockedByOther(item, owner)) return false;
-    this.#expel(item, hash, owner === 0);
-    return true;
-  }
-
-  /**
-   * Removes the key from this cache: its value, the note that it is absent, and every lease. A lock stays, whoever
-   * holds it. For a change that another program has committed.
-   */
-  expel(key: string): void {
-    const hash = this.#setKey(key);
-    this.#expel(this.#links.index.find(this.#operation), hash, true);
-  }
-
-  #expel(item: ItemRef, hash: number, endsClientLease: boolean): void {
-    if (item !== NO_ITEM) this.#remove(item, hash);
-    const { leases } = this.#guard;
-    const lease = leases.find(this.#operation);
-    if (lease !== NO_LEASE && (endsClientLease || !leases.isHeldByClient(lease))) {
-      leases.drop(lease, hash);
-    }
-  }
-
-  /**
-   * Removes rows from this cache, the notes of absent ones, and every lease of such a key. A locked row loses its value
-   * and stays locked. A step takes the mutex itself; others get it in between. What was read before the first step is
-   * not there after the last one; a lease that is given between steps stays.
-   *
-   * @param prefixes Of the keys, as `Prefixes` takes them; "" for all rows.
-   */
-  *dropRows(prefixes: readonly (string | Uint8Array)[]): Generator<void> {
-    const covered = new Prefixes(prefixes);
-    // First: no value that was read before is filled behind the walk.
-    yield* this.#dropLeases(covered);
-    const { items, memory, prefetch } = this.#links;
-    const walk = new KeyWalk(this.#links, true);
-    while (!walk.isDone) {
-      this.#enter();
-      for (let looked = 0; looked < DROP_MAX && !walk.isDone; walk.next()) {
-        looked += 1 + walk.visit((item) => {
-          const segment = memory.segmentOf(item);
-          const keyOffset = items.keyOffset(item);
-          const keyLength = items.keyLength(item);
-          if (!covered.covers(segment, keyOffset, keyLength)) return;
-          this.#remove(item, prefetch.hashOf(segment, keyOffset, keyLength));
-        });
-      }
-      this.#leaveToOthers();
-      yield;
-    }
-  }
-
-  *#dropLeases(covered: Prefixes): Generator<void> {
-    const { leases } = this.#guard;
-    const { table } = leases;
-    const { prefetch } = this.#links;
-    for (let bucket = 0; bucket < table.bucketCount;) {
-      this.#enter();
-      for (let looked = 0; looked < DROP_MAX && bucket < table.bucketCount; bucket++) {
-        looked++;
-        for (let lease = table.head(bucket), next; lease !== NO_LEASE; lease = next) {
-          next = table.next(lease);
-          looked++;
-          leases.copyKey(lease, this.#key, 0);
-          const length = leases.keyLength(lease);
-          if (covered.covers(this.#key, 0, length)) {
-            leases.drop(lease, prefetch.hashOf(this.#key, 0, length));
-          }
-        }
-      }
-      this.#leaveToOthers();
-      yield;
-    }
-  }
-
   /** Gives answers under few holds of the mutex, after each of which a thread is woken once. */
   together(answer: () => void): void {
-    this.#enter();
+    this.#mutex.enter();
     this.#isTogether = true;
     this.#copied = 0;
     answer();
     this.#isTogether = false;
-    this.#leave();
+    this.#mutex.leave();
   }
 
   #begin(): void {
-    if (!this.#isTogether) this.#enter();
+    if (!this.#isTogether) this.#mutex.enter();
   }
 
   /** Ends an answer. Others get the mutex in between when much was copied. */
   #end(): void {
     if (this.#isTogether && this.#copied < COPY_BYTES_MAX) return;
     this.#copied = 0;
-    this.#leave();
-    if (this.#isTogether) this.#enter();
+    this.#mutex.leave();
+    if (this.#isTogether) this.#mutex.enter();
   }
 
   /**
@@ -311,7 +217,7 @@ export class RowOperations {
     const item = row === undefined || requests.isOrphan(slot) ? NO_ITEM : this.#make(key, row);
     if (requests.isOrphan(slot)) {
       if (item !== NO_ITEM) this.#links.free(item);
-      this.#free(slot);
+      this.free(slot);
       return this.#end();
     }
     if (row !== undefined && item === NO_ITEM) {
@@ -344,20 +250,6 @@ export class RowOperations {
 
   // --- private -----------------------------------------------------------------------------------
 
-  #remove(item: ItemRef, hash: number): void {
-    if (this.#links.items.state(item) & STATE.LOCKED) this.#void(item, hash);
-    else this.#lookup.unlink(item, hash);
-  }
-
-  /** Takes the value of a locked row from its readers. The lock stays. */
-  #void(item: ItemRef, hash: number): void {
-    const { items, memory } = this.#links;
-    const begun = memory.versions.begin(hash);
-    items.addState(item, STATE.VOID);
-    items.setWord(item, WORD.DEADLINE_SEC, ABSENT_DEADLINE_SEC);
-    memory.versions.end(begun);
-  }
-
   /** Ends the lease of a row that exists: there is nothing to fill. */
   #endLease(key: string): void {
     const { leases } = this.#guard;
@@ -368,7 +260,7 @@ export class RowOperations {
   }
 
   #fail(slot: RequestSlot, text: string): void {
-    if (this.requests.isOrphan(slot)) return this.#free(slot);
+    if (this.requests.isOrphan(slot)) return this.free(slot);
     this.requests.setText(slot, text);
     this.requests.finish(slot, Outcome.ROW_ERROR);
   }
@@ -384,7 +276,7 @@ export class RowOperations {
       if (item !== NO_ITEM) this.#fill(item);
     }
     for (const { slot } of requests) {
-      if (this.requests.isOrphan(slot)) this.#free(slot);
+      if (this.requests.isOrphan(slot)) this.free(slot);
       else this.requests.finish(slot, Outcome.NOT_FOUND);
     }
   }
@@ -417,8 +309,8 @@ export class RowOperations {
     this.requests.finish(slot, Outcome.OK);
   }
 
-  /** Frees a request, with its items. */
-  #free(slot: RequestSlot): void {
+  /** Frees a request that is not taken, or whose connection has ended, with its items. */
+  free(slot: RequestSlot): void {
     const { requests, detached } = this;
     const item = requests.takeItem(slot, REQUEST.ITEM);
     if (item !== NO_ITEM) detached.release(item);
@@ -500,11 +392,7 @@ export class RowOperations {
 
   /** Begins an operation on a key. @returns Its hash. */
   #setKey(key: string): number {
-    for (let at = 0; at < key.length; at++) this.#key.bytes[at] = key.charCodeAt(at);
-    const operation = this.#operation;
-    operation.begin(0, key.length);
-    operation.hash = this.#links.index.hash(this.#key, 0, key.length);
-    return operation.hash;
+    return setKey(this.#operation, key, this.#links);
   }
 
   /**
@@ -527,7 +415,7 @@ export class RowOperations {
     this.#storeOperations.assignId(operation, item);
     const isLong = data.length > COPY_BYTES_MAX;
     this.#copied += data.length;
-    if (isLong) this.#leave();
+    if (isLong) this.#mutex.leave();
     this.#values.write(
       item,
       0,
@@ -536,7 +424,7 @@ export class RowOperations {
       data.length,
     );
     this.#values.forgetPosition();
-    if (isLong) this.#enter();
+    if (isLong) this.#mutex.enter();
     return item;
   }
 

@@ -63,6 +63,7 @@ export class RowParking {
   failure = "";
   /** Called with each `failure`. */
   onFailure: (text: string, isClients: boolean) => void = () => {};
+  readonly #rows: RowOperations;
   readonly #right: ServingRight;
   readonly #links: ItemLinks;
   readonly #lookup: Lookup;
@@ -83,14 +84,15 @@ export class RowParking {
 
   constructor(
     { links, lookup, values, allocator, guard }: StoreParts,
-    { requests, detached, right }: RowOperations,
+    rows: RowOperations,
     storeOperations: StoreOperations,
   ) {
     const { options } = links.memory;
     const { prefixes, expiry, isNode = false } = options.rows!;
-    this.requests = requests;
-    this.detached = detached;
-    this.#right = right;
+    this.requests = rows.requests;
+    this.detached = rows.detached;
+    this.#rows = rows;
+    this.#right = rows.right;
     this.#links = links;
     this.#lookup = lookup;
     this.#values = values;
@@ -239,7 +241,7 @@ export class RowParking {
     const outcome = requests.outcomeOf(slot);
     if (outcome === Outcome.ROW_ERROR) this.#readFailure(slot);
     this.#keepResult(slot);
-    this.free(slot);
+    this.#rows.free(slot);
     if (outcome === Outcome.ROW_ERROR) return FAILED_ITEM;
     return outcome === Outcome.OK || outcome === Outcome.TOUCHED ? this.#result : NO_ITEM;
   }
@@ -464,7 +466,7 @@ export class RowParking {
     countWrite(this.#links, requests, slot, outcome, operation.mode);
     this.#keepResult(slot);
     operation.item = this.#result;
-    this.free(slot);
+    this.#rows.free(slot);
     if (this.session!.slots.length === 0) this.session = null;
     return outcome;
   }
@@ -521,18 +523,9 @@ export class RowParking {
   abandon(session: RowSession): void {
     for (const slot of session.slots) {
       if (this.requests.stateOf(slot) === RequestState.TAKEN) this.requests.orphan(slot);
-      else this.free(slot);
+      else this.#rows.free(slot);
     }
     session.slots.length = 0;
-  }
-
-  /** Frees a request that is not taken, with its items. */
-  free(slot: RequestSlot): void {
-    const item = this.requests.takeItem(slot, REQUEST.ITEM);
-    if (item !== NO_ITEM) this.detached.release(item);
-    const result = this.requests.takeItem(slot, REQUEST.RESULT);
-    if (result !== NO_ITEM) this.detached.release(result);
-    this.requests.free(slot);
   }
 
   /** Ends the use of the last result. */

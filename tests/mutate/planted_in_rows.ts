@@ -8,11 +8,13 @@ const TESTS = "protocol/rows store/operations/row";
  */
 // deno-fmt-ignore
 export const ROW_FAULTS: readonly Fault[] = [
-  ...faults("store/operations/row.ts", TESTS, [
+  ...faults("store/operations/row_removal.ts", TESTS, [
     ["rows are removed, and the leases under which they are read stay", "yield* this.#dropLeases(covered);", ""],
     ["a write leaves the row's lease to its reader", "if (lease !== NO_LEASE && (endsClientLease || !leases.isHeldByClient(lease))) {", "if (false) {"],
     ["a write does not ask whether another connection has locked the row", "if (item !== NO_ITEM && this.#guard.isLockedByOther(item, owner)) return false;", ""],
     ["the old value of a locked row stays visible", "items.setWord(item, WORD.DEADLINE_SEC, ABSENT_DEADLINE_SEC);", ""],
+  ]),
+  ...faults("store/operations/row.ts", TESTS, [
     ["a row is read from the database although the cache has it by now", "if (mayServe && this.#answerFromCache(slot)) return;", ""],
     ["a queued read is answered from the cache after the end of the right", "if (mayServe && this.#answerFromCache(slot)) return;", "if (this.#answerFromCache(slot)) return;"],
     ["a value that no request needs any more stays detached", "if (isDetached) this.detached.release(item);", ""],
@@ -20,7 +22,7 @@ export const ROW_FAULTS: readonly Fault[] = [
   ]),
   ...faults("store/operations/row_parking.ts", TESTS, [
     ["a connection has any number of writes in progress", "if (this.isAhead && (!session.isWriting || !this.#mayAskMore)) {", "if (this.isAhead && !session.isWriting) {"],
-    ["a queued write of a connection that has ended is made", "if (this.requests.stateOf(slot) === RequestState.TAKEN) this.requests.orphan(slot);\n      else this.free(slot);", "if (this.requests.stateOf(slot) !== RequestState.DONE) this.requests.orphan(slot);\n      else this.free(slot);"],
+    ["a queued write of a connection that has ended is made", "if (this.requests.stateOf(slot) === RequestState.TAKEN) this.requests.orphan(slot);\n      else this.#rows.free(slot);", "if (this.requests.stateOf(slot) !== RequestState.DONE) this.requests.orphan(slot);\n      else this.#rows.free(slot);"],
     ["RowParking takes an expiry time that it must refuse", "if (this.#expiry === \"refuse\" && operation.deadlineSec !== 0) {", "if (false) {"],
     ["values on their way to the database have no bound", "if (mayPass && valueLength <= this.#room) return Outcome.OK;", "return Outcome.OK;"],
     ["a store under the lease of an absent row is a cas", "requests.setWord(slot, REQUEST.MODE, isFill ? StoreMode.ADD : operation.mode);", "requests.setWord(slot, REQUEST.MODE, operation.mode);"],

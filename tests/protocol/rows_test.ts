@@ -256,9 +256,9 @@ Deno.test("a writer with an update token ends a client's lease; a writer of the 
   const idOf = (reply: string): string => /^VALUE k \d+ \d+ (\d+)\r\n/.exec(reply)![1]!;
   const id = idOf(rows.ask(holder, "getss 10 k\r\n"));
   const ROW_WRITER = 1;
-  assertEquals(rows.serverRows.invalidate("k", ROW_WRITER), true);
+  assertEquals(rows.serverRows.removal.invalidate("k", ROW_WRITER), true);
   assertEquals(idOf(rows.ask(other, "getss 10 k\r\n")), id);
-  assertEquals(rows.serverRows.invalidate("k", 0), true);
+  assertEquals(rows.serverRows.removal.invalidate("k", 0), true);
   assertNotEquals(idOf(rows.ask(other, "getss 10 k\r\n")), id);
   assertEquals(rows.ask(holder, `cas k 0 0 1 ${id}\r\nv\r\n`), "EXISTS\r\n");
 });

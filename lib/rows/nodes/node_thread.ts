@@ -40,7 +40,7 @@ export class NodeThread {
       },
       deleteRows: (keys) => {
         cache.enter();
-        for (const key of keys) rows.invalidate(key, 0);
+        for (const key of keys) rows.removal.invalidate(key, 0);
         cache.leave();
       },
       report: (event: TransportEvent) => say({ kind: "event", event }),

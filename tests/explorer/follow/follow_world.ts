@@ -442,14 +442,14 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
 
   #expelPrefixes(prefixes: readonly string[]): void {
     if (this.has("keepsLease")) return this.#store.evict();
-    for (const walk = this.#store.cache.rows!.dropRows(prefixes); !walk.next().done;);
+    for (const walk = this.#store.cache.rows!.removal.dropRows(prefixes); !walk.next().done;);
   }
 
   #expel(): void {
     if (this.has("keepsLease")) return this.#store.evict();
     const { cache } = this.#store;
     cache.enter();
-    cache.rows!.expel(KEY);
+    cache.rows!.removal.expel(KEY);
     cache.leave();
   }
 

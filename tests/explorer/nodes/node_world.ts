@@ -357,7 +357,7 @@ export class NodeWorld extends ActingWorld<NodeScenario> {
     const { store, name } = this.#nodes[work.node]!;
     this.note(`${name} drops its rows`);
     if (!this.has("keepsRows")) {
-      for (const walk = store.cache.rows!.dropRows([""]); !walk.next().done;);
+      for (const walk = store.cache.rows!.removal.dropRows([""]); !walk.next().done;);
     }
     this.#proceed(work, undefined);
   }

@@ -41,10 +41,10 @@ export class OriginStore {
     this.take();
     const { requests } = rows;
     cache.enter();
-    rows.invalidate(KEY, 0);
+    rows.removal.invalidate(KEY, 0);
     for (const slot of this.#slots) {
       if (requests.stateOf(slot) !== RequestState.DONE) requests.finish(slot, 0);
-      cache.parking!.free(slot);
+      cache.rows!.free(slot);
     }
     cache.leave();
     this.#slots.clear();
@@ -82,7 +82,7 @@ export class OriginStore {
       ? u64ToNumber(requests.word(slot, REQUEST.VERSION_LOW), 0)
       : this.#versionOf(item);
     const outcome = requests.outcomeOf(slot);
-    held(cache, () => cache.parking!.free(slot));
+    held(cache, () => cache.rows!.free(slot));
     this.#slots.delete(slot);
     return { outcome, version };
   }
@@ -123,13 +123,13 @@ export class OriginStore {
   /** Removes the value and its lease, as a write does. */
   delete(): void {
     const { cache } = this;
-    held(cache, () => cache.rows!.invalidate(KEY, 0));
+    held(cache, () => cache.rows!.removal.invalidate(KEY, 0));
   }
 
   /** Removes the value and every lease, as the follower of the log does. */
   expel(): void {
     const { cache } = this;
-    held(cache, () => cache.rows!.expel(KEY));
+    held(cache, () => cache.rows!.removal.expel(KEY));
   }
 
   /** Saves the store, as a clean stop does. @param removed Prefixes of rows that are not saved. */
@@ -144,7 +144,7 @@ export class OriginStore {
 
   /** Removes all rows. */
   dropRows(): void {
-    for (const _ of this.cache.rows!.dropRows([""]));
+    for (const _ of this.cache.rows!.removal.dropRows([""]));
   }
 
   /** Removes the value, as an eviction does. */

@@ -11,7 +11,7 @@ Deno.test("a step changes the store while it holds the mutex, and leaves it free
     new Memory(createSharedMemory(storeOptions({ rows: { prefixes: [""], expiry: "refuse" } }))),
   );
   const runner = new StepRunner(cache, {} as Backend, pause);
-  const rows = cache.rows!;
+  const { removal } = cache.rows!;
   const [enter, leave] = [cache.enter.bind(cache), cache.leave.bind(cache)];
   let held = 0;
   let changes = 0;
@@ -29,8 +29,8 @@ Deno.test("a step changes the store while it holds the mutex, and leaves it free
       changes++;
       return change(...args);
     };
-  rows.invalidate = watched(rows.invalidate.bind(rows));
-  rows.expel = watched(rows.expel.bind(rows));
+  removal.invalidate = watched(removal.invalidate.bind(removal));
+  removal.expel = watched(removal.expel.bind(removal));
   cache.flushAll = watched(cache.flushAll.bind(cache));
   await runner.run(step({ kind: "invalidateHere", keys: ["k"], connections: [0] }));
   await runner.run(step({ kind: "expelHere", keys: ["k", "l"] }));

@@ -124,7 +124,7 @@ Deno.test("a slot that is free again has no answer", () => {
   const slot = ask(cache, "foo");
   cache.rows!.answerRead(take(cache), ROW, true);
   assert(held(cache, () => cache.parking!.isAnswered(slot)));
-  held(cache, () => cache.parking!.free(slot));
+  held(cache, () => cache.rows!.free(slot));
   assert(!held(cache, () => cache.parking!.isAnswered(slot)));
 });
 
@@ -132,7 +132,7 @@ Deno.test("what was read before the row was invalidated is answered and not cach
   const cache = makeCache();
   const slot = ask(cache, "foo");
   const taken = take(cache);
-  assertEquals(held(cache, () => cache.rows!.invalidate("foo", 0)), true);
+  assertEquals(held(cache, () => cache.rows!.removal.invalidate("foo", 0)), true);
   cache.rows!.answerRead(taken, ROW, true);
   assertEquals(cache.rows!.requests.outcomeOf(slot), Outcome.OK);
   assertEquals(valueIn(cache, "foo"), null);
@@ -161,7 +161,7 @@ Deno.test("an absent row is remembered until it is invalidated", () => {
   const slot = ask(cache, "foo");
   assertEquals(take(cache), []);
   assertEquals(cache.rows!.requests.outcomeOf(slot), Outcome.NOT_FOUND);
-  held(cache, () => cache.rows!.invalidate("foo", 0));
+  held(cache, () => cache.rows!.removal.invalidate("foo", 0));
   ask(cache, "foo");
   assertEquals(take(cache).length, 1);
   checkStore(cache.memory);
@@ -379,7 +379,7 @@ Deno.test("rows of a prefix are removed, with the leases under which they are re
   for (const key of ["a:1", "a:absent", "b:1", "a"]) fill(key);
   ask(cache, "a:2");
   const old = take(cache);
-  const walk = rows!.dropRows(["a:"]);
+  const walk = rows!.removal.dropRows(["a:"]);
   walk.next();
   ask(cache, "a:3");
   const fresh = take(cache);
@@ -400,11 +400,11 @@ Deno.test("a locked row of a prefix loses its value and keeps its lock", () => {
   operation.begin(0, 3);
   operation.owner = 5;
   assertEquals(held(cache, () => cache.lock(operation)), Outcome.OK);
-  for (const walk = cache.rows!.dropRows([""]); !walk.next().done;);
+  for (const walk = cache.rows!.removal.dropRows([""]); !walk.next().done;);
   assertEquals(valueIn(cache, "a:1"), null);
   cache.enter();
-  assertEquals(cache.rows!.invalidate("a:1", 6), false);
-  assertEquals(cache.rows!.invalidate("a:1", 5), true);
+  assertEquals(cache.rows!.removal.invalidate("a:1", 6), false);
+  assertEquals(cache.rows!.removal.invalidate("a:1", 5), true);
   cache.leave();
   checkStore(cache.memory);
 });

@@ -64,7 +64,7 @@ export class RowsSide extends ConversationSide {
   #write(request: RowRequest): void {
     const { key, owner } = request;
     const rows = this.serverRows;
-    const isFree = held(this.#database, () => rows.invalidate(key, owner));
+    const isFree = held(this.#database, () => rows.removal.invalidate(key, owner));
     if (!isFree) return rows.answer(request, Outcome.LOCKED);
     const old = this.#rowOf(key);
     const fits = (length: number): boolean => rows.fits(key.length, length, request.flags);
