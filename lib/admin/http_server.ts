@@ -6,10 +6,10 @@ import { openSocket } from "../net/portable/bind.ts";
 import {
   closeQuietly,
   isConnectionError,
-  pause,
   prepareTcp,
   resourceShortage,
 } from "../net/portable/sockets.ts";
+import { pause } from "../pause.ts";
 import { isLoopback, type TcpListen, type TransportEvent } from "../net/transport.ts";
 import type { AdminTls } from "./tls.ts";
 

@@ -1,4 +1,4 @@
-import { pause } from "../net/portable/sockets.ts";
+import { pause } from "../pause.ts";
 import { EXPOSITION_TYPE } from "./exposition.ts";
 import type { Reply, Routes } from "./http_server.ts";
 

@@ -2,6 +2,7 @@
 // The entry module of the thread that speaks to the database and to the listed caches.
 import type { Cache } from "../../store/cache.ts";
 import type { TransportEvent } from "../net/transport.ts";
+import { pause } from "../pause.ts";
 import { reasonOf } from "../reason.ts";
 import { CacheClient } from "./caches/cache_client.ts";
 import type { CacheAddress } from "./caches/caches_file.ts";
@@ -29,7 +30,7 @@ import { RowCommands } from "./row_commands.ts";
 import { RowLoop } from "./row_loop.ts";
 import { rowStats } from "./row_stats.ts";
 import { removeRows } from "./row_removal.ts";
-import { pause, StepRunner } from "./step_runner.ts";
+import { StepRunner } from "./step_runner.ts";
 import type { Views } from "./views/view.ts";
 import { readViewsFile } from "./views/views_file.ts";
 
@@ -483,20 +484,19 @@ function reportWait({ takeover, database }: RowsOptions, problem: string | null)
 
 /** @returns Null: there are none. @throws StartError */
 function viewsOf({ viewsPath, prefixes }: RowsOptions): Views | null {
-  if (viewsPath === "") return null;
-  try {
-    return readViewsFile(viewsPath, prefixes);
-  } catch (error) {
-    throw new StartError("cannot use --views", error, true);
-  }
+  return viewsPath === "" ? null : useFile("--views", () => readViewsFile(viewsPath, prefixes));
 }
 
 /** @throws StartError */
 function addressesOf({ cachesPath, caches }: RowsOptions): readonly CacheAddress[] {
-  if (cachesPath === "") return caches;
+  return cachesPath === "" ? caches : useFile("--caches", () => readCachesFile(cachesPath));
+}
+
+/** @throws StartError */
+function useFile<Content>(option: string, read: () => Content): Content {
   try {
-    return readCachesFile(cachesPath);
+    return read();
   } catch (error) {
-    throw new StartError("cannot use --caches", error, true);
+    throw new StartError(`cannot use ${option}`, error, true);
   }
 }

@@ -2,6 +2,7 @@ import type { Cache } from "../../store/cache.ts";
 import { RowKind, type RowRequest } from "../../store/row_cache.ts";
 import { Outcome } from "../../store/outcome.ts";
 import type { Read, WriteReply } from "./flows/flows.ts";
+import { pause } from "../pause.ts";
 import { oneLine, reasonOf } from "../reason.ts";
 import { RowEdit } from "./row_edits.ts";
 import type { RowSource } from "./row_source.ts";
@@ -69,7 +70,7 @@ export class RowLoop {
       this.#writeTogether();
       if (taken.length > 0) {
         // Lets the replies of sockets in: a queue that never empties must not starve them.
-        if (taken.length === TAKE_MAX) await new Promise((resolve) => setTimeout(resolve, 0));
+        if (taken.length === TAKE_MAX) await pause(0);
         continue;
       }
       if (this.#isStopping && this.#underWay === 0) return clearTimeout(this.#overdueTimer);

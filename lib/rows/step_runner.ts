@@ -160,8 +160,3 @@ function failuresIn(result: StepResults[StepKind]): number {
     (typeof each === "object" && (each?.kind === "failed" || each?.kind === "unknown"))
   ).length;
 }
-
-/** Waits for some milliseconds. */
-export function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}

@@ -48,8 +48,3 @@ export function closeQuietly(socket: Deno.Conn): void {
     // Already closed.
   }
 }
-
-/** Resolves after `ms`. */
-export function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}

@@ -6,7 +6,8 @@ import { VERBOSITY_DROPPED } from "../cache_service.ts";
 import { ConnectionTimeouts, SWEEP_MS } from "../connection_timeouts.ts";
 import { ConnectionBuffers, PortableConnection } from "./connection.ts";
 import { certificateAgeSec, openSocket, type PortableWorkerData, refuseRefresh } from "./bind.ts";
-import { pause, peerName, prepareTcp, resourceShortage } from "./sockets.ts";
+import { pause } from "../../pause.ts";
+import { peerName, prepareTcp, resourceShortage } from "./sockets.ts";
 import { reasonOf } from "../../reason.ts";
 import {
   DRAIN_GRACE_MS,

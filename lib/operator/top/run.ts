@@ -6,6 +6,7 @@ import { StatsClient, type Table } from "../stats_client.ts";
 import { readTopCommand, type TopOptions } from "./options.ts";
 import { type Choices, choicesOf, keysOf, pressed, screenLines, tableText } from "./screen.ts";
 import { type Sample, VIEWS } from "./views.ts";
+import { pause } from "../../pause.ts";
 
 const OPEN_SCREEN = "\x1b[?1049h\x1b[?25l";
 const CLOSE_SCREEN = "\x1b[?25h\x1b[?1049l";
@@ -33,7 +34,7 @@ async function showOnce(
   const look = (): Promise<unknown> =>
     Promise.all(watches.map((watch) => watch.look(VIEWS[view].tables)));
   await look();
-  await new Promise((resolve) => setTimeout(resolve, intervalMs));
+  await pause(intervalMs);
   await look();
   const samples = watches.map(({ sample }) => sample);
   print(tableText(samples, view));

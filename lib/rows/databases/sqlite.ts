@@ -22,6 +22,7 @@ import { type SqliteRow, type SqliteStatements, sqliteStatements } from "./sqlit
 import { followSchema } from "./sqlite_triggers.ts";
 import { SqliteViews } from "./sqlite_views.ts";
 import { DEFAULT_TABLE, type TableNames } from "./table.ts";
+import { pause } from "../../pause.ts";
 import { reasonOf } from "../../reason.ts";
 import { Views } from "../views/view.ts";
 
@@ -234,7 +235,7 @@ export class SqliteBackend implements Backend {
         if (!isBusy(error)) throw error;
         if (performance.now() >= deadlineMs) throw new LockedError(timeoutMs);
       }
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      await pause(pauseMs);
     }
   }
 

@@ -5,6 +5,7 @@ import type { Views } from "../views/view.ts";
 import { ChangedKeys, type Changes, type ChangeStream } from "./changes.ts";
 import { missingTriggers } from "./sqlite_triggers.ts";
 import type { TableNames } from "./table.ts";
+import { pause } from "../../pause.ts";
 
 /** How often the file is asked whether another connection has committed. */
 const POLL_MS = 20;
@@ -91,7 +92,7 @@ export class SqliteChanges implements ChangeStream {
     for (let waitedMs = 0;;) {
       const changes = await this.#take();
       if (changes.count > 0 || waitedMs >= IDLE_MS) return changes;
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      await pause(POLL_MS);
       waitedMs = this.#isHasty ? IDLE_MS : waitedMs + POLL_MS;
       this.#isHasty = false;
     }
@@ -124,7 +125,7 @@ export class SqliteChanges implements ChangeStream {
       changed.count += rows.length;
       at = rows.at(-1)?.id ?? this.#end;
       this.#end = Math.max(this.#end, at);
-      if (rows.length === READ_MAX) await new Promise((resolve) => setTimeout(resolve, 0));
+      if (rows.length === READ_MAX) await pause(0);
       if (this.#isClosed) throw new Error("the table of changes is read no more");
     }
     this.#position = this.#end;

@@ -1,7 +1,8 @@
 import { assertEquals } from "@std/assert";
 import type { Backend } from "../../../lib/rows/databases/backend.ts";
 import { step } from "../../../lib/rows/flows/steps.ts";
-import { pause, StepRunner } from "../../../lib/rows/step_runner.ts";
+import { pause } from "../../../lib/pause.ts";
+import { StepRunner } from "../../../lib/rows/step_runner.ts";
 import { formatCache } from "../../../store/row_cache.ts";
 import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { storeOptions } from "../../support/store.ts";

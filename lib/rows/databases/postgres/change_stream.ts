@@ -1,3 +1,4 @@
+import { pause } from "../../../pause.ts";
 import { reasonOf } from "../../../reason.ts";
 import { CHANGED_KEYS_MAX, ChangedKeys, type Changes, type ChangeStream } from "../changes.ts";
 import type { TableNames } from "../table.ts";
@@ -184,7 +185,7 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
       left = left.filter((xid) => !isVisible(xid));
       if (this.#endedBy !== null) throw new Error(this.#endedBy);
       if (left.length === 0) return;
-      await new Promise((resolve) => setTimeout(resolve, VISIBLE_PAUSE_MS));
+      await pause(VISIBLE_PAUSE_MS);
     }
   }
 

@@ -1,5 +1,6 @@
 import { connect, type Socket } from "node:net";
 import postgres from "npm:postgres@3.4.9";
+import { pause } from "../../../pause.ts";
 import { reasonOf } from "../../../reason.ts";
 
 /** A parameter of a statement. */
@@ -215,7 +216,7 @@ export class Session {
     await this.#sql.end({ timeout: 0 });
     if (wasConnected) await this.#closed.promise;
     // A timer with which the driver would have connected again fires before this one.
-    else await new Promise((resolve) => setTimeout(resolve, 0));
+    else await pause(0);
   }
 
   /** Opens the driver's socket, to the next host of the URL at each attempt, of which the driver makes any number. */

@@ -12,6 +12,7 @@ import {
 import type { RowTable } from "./pgoutput.ts";
 import type { Session } from "./session.ts";
 import type { ViewMapping } from "../../views/view_mapping.ts";
+import { pause } from "../../../pause.ts";
 
 /** The slot of a database: names of slots are the server's, and the number of a database is its own. */
 const SLOT = "'leased_' || oid FROM pg_database WHERE datname = current_database()";
@@ -139,7 +140,7 @@ export async function endOfTransactions(session: Session): Promise<void> {
       [own!["id"] as string],
     );
     if (row!["is_over"]) return;
-    await new Promise((resolve) => setTimeout(resolve, VISIBLE_PAUSE_MS));
+    await pause(VISIBLE_PAUSE_MS);
   }
 }
 

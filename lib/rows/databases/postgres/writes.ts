@@ -1,5 +1,6 @@
 import type { Write, WriteOutcome, WriteResult } from "../backend.ts";
 import { latin1Text } from "../../../../store/base/bytes.ts";
+import { pause } from "../../../pause.ts";
 import { reasonOf } from "../../../reason.ts";
 import { bytesOf, type ColumnTypes, storedAs } from "./columns.ts";
 import { arrayOf, failed, WriteGroup } from "./group.ts";
@@ -269,7 +270,7 @@ export class Writes {
       );
       if (rows.length === 0) return true;
       if (waitedMs >= this.#timeoutMs) return false;
-      await new Promise((resolve) => setTimeout(resolve, OUTCOME_POLL_MS));
+      await pause(OUTCOME_POLL_MS);
     }
   }
 }
