@@ -87,9 +87,13 @@ export class CacheConnection {
 
   /** Sends a line before any meta command, and returns the line of the reply; "" when the cache disconnects. */
   async line(request: string): Promise<string> {
-    const bytes = latin1Bytes(request);
-    for (let at = 0; at < bytes.length;) at += await this.#socket.write(bytes.subarray(at));
+    await this.#write(request);
     return await this.#reader.line() ?? "";
+  }
+
+  async #write(text: string): Promise<void> {
+    const bytes = latin1Bytes(text);
+    for (let at = 0; at < bytes.length;) at += await this.#socket.write(bytes.subarray(at));
   }
 
   /** Begins to receive replies of meta commands. */
@@ -148,14 +152,8 @@ export class CacheConnection {
 
   /** Appends to the chain of writes, so that requests do not mix. */
   #send(text: string): void {
-    const bytes = latin1Bytes(text);
-    this.#sending = this.#sending.then(async () => {
-      try {
-        for (let at = 0; at < bytes.length;) at += await this.#socket.write(bytes.subarray(at));
-      } catch (error) {
-        this.close(reasonOf(error));
-      }
-    });
+    this.#sending = this.#sending.then(() => this.#write(text))
+      .catch((error) => this.close(reasonOf(error)));
   }
 
   /** Reads replies until the connection ends. */

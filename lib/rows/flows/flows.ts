@@ -1,25 +1,17 @@
 import type { CacheList, ListChange, Weighted } from "./cache_list.ts";
-import type { Edit, Found, Row, WriteOutcome, WriteResult } from "../databases/backend.ts";
+import type { Edit, Found, WriteOutcome, WriteResult } from "../databases/backend.ts";
 import { type Flow, step } from "./steps.ts";
 import { type PutStart, TokenLimitError, type TokenStates } from "./token_states.ts";
 import { reasonOf } from "../../reason.ts";
 
 /** How a write ended. */
 export type WriteReply =
-  | { readonly kind: "committed"; readonly version: number }
-  /** The row's state forbids the write; nothing was written. */
-  | { readonly kind: "refused"; readonly row: Row | null }
+  /** After `unknown`, the token stays out. */
+  | Exclude<WriteResult, { readonly kind: "fenced" }>
   /** Another connection holds the row's lock; nothing was written. */
   | { readonly kind: "locked" }
-  /** The database or the row is locked, and the write's time is not over; nothing was written. To be executed again. */
-  | { readonly kind: "postponed" }
-  | { readonly kind: "revoked" }
-  | { readonly kind: "none" }
-  | { readonly kind: "busy" }
-  /** The outcome of the write is unknown; the token stays out. */
-  | { readonly kind: "unknown"; readonly reason: string }
-  /** Nothing was written. */
-  | { readonly kind: "failed"; readonly reason: string };
+  /** The token's state forbids the write; nothing was written. */
+  | { readonly kind: "revoked" | "none" | "busy" };
 
 /** A write, to be executed with others. */
 export interface GroupWrite {
