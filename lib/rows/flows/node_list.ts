@@ -225,10 +225,12 @@ export class NodeList {
     return Math.min(...[...missing.keys()].map(({ untilMs }) => untilMs));
   }
 
-  /** Tells of nodes whose time is over. */
+  /** Tells of nodes whose time is over, and which do not ask for more. */
   watch(nowMs: number): void {
     for (const node of this.#nodes.values()) {
       if (node.isLost || node.isSilent || nowMs < node.untilMs) continue;
+      // It asks, and this origin has no time itself.
+      if (nowMs < node.renewedMs + this.#memberMs) continue;
       node.isSilent = true;
       this.tell({ name: node.name, kind: "silent", ageMs: nowMs - node.renewedMs });
     }

@@ -309,3 +309,17 @@ Deno.test("the events of a node: joined, silent after its time, returned, left",
   list.leave(session, 5 * MEMBER_MS + 1);
   assertEquals(told, ["one joined 0", "one silent 299", "one returned 499", "one left 1"]);
 });
+
+Deno.test("a node that asks is not silent, though its origin has no time to grant", () => {
+  const list = new NodeList(1, MEMBER_MS, DRIFT_SHARE);
+  const told: string[] = [];
+  const session = list.join("one", "", 0)!;
+  list.tell = ({ kind }) => told.push(kind);
+  assertEquals(list.renew(session, -1, 1), 0);
+  list.watch(MEMBER_MS);
+  assertEquals(list.renew(session, -1, MEMBER_MS), 0);
+  list.watch(2 * MEMBER_MS - 1);
+  assertEquals([told, list.mayServe(2 * MEMBER_MS - 1)], [[], false]);
+  list.watch(2 * MEMBER_MS);
+  assertEquals(told, ["silent"]);
+});
