@@ -121,7 +121,9 @@ export function toDatabaseOptions(values: DatabaseValues, errors: string[]): Dat
 
 /** Reads the address of a database. */
 export function toDatabase(text: string, errors: string[]): Database {
-  if (POSTGRES_URL.test(text) && URL.canParse(text)) return { kind: "postgres", url: text };
+  const url = POSTGRES_URL.test(text) ? URL.parse(text) : null;
+  // Of several hosts, each connection would choose one for itself.
+  if (url !== null && !url.hostname.includes(",")) return { kind: "postgres", url: text };
   const path = text.startsWith(SQLITE_PREFIX) ? text.slice(SQLITE_PREFIX.length) : "";
   if (path === "") {
     // A URL may have a password in it.

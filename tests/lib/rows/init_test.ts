@@ -4,6 +4,7 @@ import { HAS_POSTGRES, PostgresServer } from "../../support/servers/postgres.ts"
 import { runInit, startProxy } from "../../support/servers/proxy_process.ts";
 import { path, runToEnd } from "../../support/servers/server_process.ts";
 
+const USAGE_ERROR = 64;
 const OS_ERROR = 71;
 const NAMES = ["--table", "articles", "--key-column", "slug", "--value-column", "body"];
 
@@ -79,6 +80,18 @@ Deno.test("a lock file without the driver of PostgreSQL is named as such, with t
     "cannot load the driver of PostgreSQL: the lock file of this process does not name it; " +
       `start with \`deno task proxy\` or \`deno task views\`, or with deno run --lock=${lockFile}\n`,
   );
+});
+
+Deno.test("a database at several hosts is refused, with and without their ports", async () => {
+  for (const hosts of ["127.0.0.1,127.0.0.2:5432", "127.0.0.1:5432,127.0.0.2:5432"]) {
+    const { code, stderr } = await runToEnd({
+      permissions: ["--allow-all"],
+      args: ["proxy", "init", "--run", "--db", `postgres://user:secret@${hosts}/x`],
+    });
+    assertEquals(code, USAGE_ERROR, stderr);
+    assertStringIncludes(stderr, "must be sqlite:<file> or postgres://<user>@<host>/<database>");
+    assertEquals(stderr.includes("secret"), false, stderr);
+  }
 });
 
 Deno.test("SQLite: init --run in a folder that does not exist says so", async () => {
