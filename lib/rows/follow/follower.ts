@@ -47,6 +47,8 @@ export class Follower {
   readonly #sleep: (ms: number) => Promise<void>;
   readonly #waiters = new Set<Waiter>();
   #stream: ChangeStream | null = null;
+  /** A log has ended and the next has not begun. No position counts then: that of another server may be lower. */
+  #isBetweenLogs = false;
   #isStopping = false;
   #position = 0n;
   #problem: string | null = null;
@@ -113,6 +115,7 @@ export class Follower {
   /** Learns the end of the log, for the lag. To be called about once a second. */
   async measure(): Promise<void> {
     const atMs = performance.now();
+    const stream = this.#stream;
     try {
       this.#end = await this.#backend.endOfLog();
     } catch {
@@ -120,7 +123,7 @@ export class Follower {
       return;
     }
     // The log that is not read may lack changes.
-    if (this.#problem !== null) return;
+    if (this.#problem !== null || this.#stream !== stream) return;
     this.#sample ??= { atMs, end: this.#end };
     this.#advance(this.#position);
   }
@@ -134,6 +137,8 @@ export class Follower {
         this.#stream = stream;
         await this.#follow(stream);
       } catch (error) {
+        this.#isBetweenLogs = true;
+        this.#sample = null;
         if (!this.#isStopping) this.#fail(reasonOf(error));
       }
       await this.#stream?.close();
@@ -149,12 +154,12 @@ export class Follower {
 
   /** Waits until every change before the position is applied. @returns Whether that was within `ms`. */
   async wait(position: bigint, ms: number): Promise<boolean> {
-    if (position <= this.#position) return true;
+    if (!this.#isBetweenLogs && position <= this.#position) return true;
     const { promise, resolve } = Promise.withResolvers<boolean>();
     const waiter = { position, resolve };
     const timer = setTimeout(() => resolve(false), ms);
     this.#waiters.add(waiter);
-    this.#stream?.hasten();
+    this.#hasten();
     const isApplied = await promise;
     clearTimeout(timer);
     this.#waiters.delete(waiter);
@@ -174,6 +179,7 @@ export class Follower {
     switch (step.kind) {
       case "begin":
         await stream.begin();
+        this.#isBetweenLogs = false;
         return this.#advance(stream.endPosition);
       case "next":
         return this.#count(await stream.next());
@@ -188,6 +194,10 @@ export class Follower {
       case "retryLater":
         return await this.#retryAfter(step.reason);
     }
+  }
+
+  #hasten(): void {
+    if (!this.#isBetweenLogs) this.#stream?.hasten();
   }
 
   /** Everything is emptied, because changes may be missing. */
@@ -229,7 +239,7 @@ export class Follower {
       this.#waiters.delete(waiter);
       waiter.resolve(true);
     }
-    if (this.#waiters.size > 0) this.#stream?.hasten();
+    if (this.#waiters.size > 0) this.#hasten();
   }
 
   #fail(reason: string): void {

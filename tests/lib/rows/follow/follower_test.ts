@@ -18,9 +18,10 @@ class Log implements ChangeStream {
   isWaiting = false;
   hastened = 0;
   closed = 0;
+  beginning = Promise.resolve();
 
   begin(): Promise<void> {
-    return Promise.resolve();
+    return this.beginning;
   }
 
   next(): Promise<Changes> {
@@ -177,4 +178,27 @@ Deno.test("a log that fails is closed before it is opened again; its failure is 
     await log.fail("a trigger is missing");
     await until(() => log.isWaiting);
     assertEquals(events, ["log_not_followed", "log_followed", "log_not_followed"]);
+  }));
+
+Deno.test("after the log has ended, neither its position nor its end counts: another server's may be lower", () =>
+  withFollower(async (log, follower) => {
+    await log.send(100n);
+    log.end = 200n;
+    await follower.measure();
+    let open = (): void => {};
+    log.beginning = new Promise((resolve) => open = resolve);
+    await log.fail("the server has closed the connection");
+    await until(() => follower.problem !== null);
+    let isApplied = false;
+    const waiting = follower.wait(50n, 1_000_000).then((done) => isApplied = done);
+    await until(() => log.closed === 1);
+    log.endPosition = 40n;
+    open();
+    await until(() => log.isWaiting);
+    assertEquals([isApplied, follower.position], [false, 40n]);
+    await log.send(50n);
+    assertEquals(await waiting, true);
+    log.end = 50n;
+    await follower.measure();
+    assertEquals([follower.hasCaughtUp, follower.lagBytes], [true, 0]);
   }));
