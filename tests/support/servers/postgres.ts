@@ -110,7 +110,7 @@ export class PostgresServer {
     if (IS_ROOT) await output("chown", [USER, folder]);
     const standby = new PostgresServer(folder, this.#settings);
     const from = ["-h", "127.0.0.1", "-p", `${this.port}`, "-U", USER];
-    await runProgram("pg_basebackup", [...from, "-D", standby.#data, "-R", "-X", "stream"]);
+    await runProgram("pg_basebackup", [...from, "-D", standby.#data, "-R", "-c", "fast"]);
     await standby.#start();
     return standby;
   }

@@ -12,6 +12,7 @@ export type Passage =
 export class Relay implements Disposable {
   readonly #listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   readonly #open = new Set<Deno.TcpConn>();
+  readonly #pairs = new Set<Pair>();
   #connections = 0;
   /** Decides about every piece that a client sends. */
   passage: (bytes: Uint8Array) => Passage = () => "pass";
@@ -37,6 +38,15 @@ export class Relay implements Disposable {
   moveTo(target: number): void {
     this.target = target;
     this.cutAll();
+  }
+
+  /** Relays to another port. Open connections stay, and nothing arrives: the host has vanished. */
+  vanishTo(target: number): void {
+    this.target = target;
+    for (const pair of this.#pairs) {
+      pair.hasVanished = true;
+      this.#close(pair.server);
+    }
   }
 
   /** Closes all connections. */
@@ -66,7 +76,11 @@ export class Relay implements Disposable {
       const server = await Deno.connect({ hostname: "127.0.0.1", port: this.target });
       this.#open.add(server);
       if (!this.#open.has(client)) return this.#close(server);
-      const pair = { client, server, losesReply: false, isStranded: false };
+      const pair: Pair = {
+        ...{ client, server },
+        ...{ losesReply: false, isStranded: false, hasVanished: false },
+      };
+      this.#pairs.add(pair);
       void this.#copyReplies(pair);
       await this.#copyRequests(pair);
     } catch {
@@ -79,6 +93,7 @@ export class Relay implements Disposable {
     for (;;) {
       const length = await pair.client.read(buffer).catch(() => null);
       if (length === null) break;
+      if (pair.hasVanished) continue;
       const bytes = buffer.slice(0, length);
       const passage = this.passage(bytes);
       if (passage === "strand") {
@@ -101,7 +116,7 @@ export class Relay implements Disposable {
       await this.#delay();
       if (!pair.isStranded && !await writeAll(pair.client, buffer.subarray(0, length))) break;
     }
-    this.#closeBoth(pair);
+    if (!pair.hasVanished) this.#closeBoth(pair);
   }
 
   async #delay(): Promise<void> {
@@ -109,9 +124,10 @@ export class Relay implements Disposable {
     if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
   }
 
-  #closeBoth({ client, server }: Pair): void {
-    this.#close(client);
-    this.#close(server);
+  #closeBoth(pair: Pair): void {
+    this.#close(pair.server);
+    this.#close(pair.client);
+    this.#pairs.delete(pair);
   }
 
   #close(socket: Deno.TcpConn): void {
@@ -125,6 +141,7 @@ interface Pair {
   readonly server: Deno.TcpConn;
   losesReply: boolean;
   isStranded: boolean;
+  hasVanished: boolean;
 }
 
 async function writeAll(socket: Deno.TcpConn, bytes: Uint8Array): Promise<boolean> {

@@ -20,7 +20,7 @@ import { arrayOf } from "./group.ts";
 import { Pool } from "./pool.ts";
 import { prepareTables } from "./schema.ts";
 import { isLockTimeout, type ResultRow, Session, type SessionSettings } from "./session.ts";
-import { lackOf } from "./slot.ts";
+import { lackOf, readEnd } from "./slot.ts";
 import { foundOf, readEpoch, type Statements, statementsFor } from "./statements.ts";
 import { PostgresViews } from "./views.ts";
 import { READ_ONLY, STATEMENTS_IN_WRITE, Writes } from "./writes.ts";
@@ -80,6 +80,8 @@ export class PostgresBackend implements Backend {
   readonly #statements: Statements;
   readonly #writes: Writes;
   #views: PostgresViews | null = null;
+  /** The log that was opened last. */
+  #changes: PostgresChanges | null = null;
   /** Whether the server refused writes when it was asked last. */
   #isReadOnly = false;
 
@@ -207,10 +209,16 @@ export class PostgresBackend implements Backend {
   }
 
   async openChanges(evicts: boolean): Promise<ChangeStream> {
+    // The log may have ended because another server has taken the address.
+    this.#logPool.renew();
+    this.#viewPool.renew();
     // Tables may be others since.
     await this.#views?.inspect();
     const mapping = (): ViewMapping => this.#views?.mapping ?? NO_MAPPING;
-    return await PostgresChanges.open(this.#logPool, this.#names, evicts, mapping);
+    const changes = await PostgresChanges.open(this.#logPool, this.#names, evicts, mapping);
+    // What is read after everything was emptied must come from this server.
+    if (changes.gap !== null) this.#pool.renew();
+    return this.#changes = changes;
   }
 
   async prepareViews(views: Views): Promise<PreparedViews> {
@@ -220,8 +228,10 @@ export class PostgresBackend implements Backend {
   }
 
   async endOfLog(): Promise<bigint> {
-    const [row] = await this.#pool.query("SELECT pg_current_wal_lsn() - '0/0' AS position");
-    return BigInt(row!["position"] as string);
+    const changes = this.#changes;
+    const { server, position } = await this.#pool.use(readEnd);
+    changes?.checkServer(server);
+    return position;
   }
 
   async prepareChanges(views: Views): Promise<string | null> {

@@ -80,6 +80,20 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     return this.#slot.gap;
   }
 
+  /**
+   * Ends the stream when another server was asked: a failover may leave the connection to the one before open.
+   *
+   * @param server The server and timeline.
+   * @throws When it is another one: its positions are not those of this log.
+   */
+  checkServer(server: string): void {
+    if (server === this.#slot.server) return;
+    const reason =
+      `the database has moved: server and timeline ${this.#slot.server} are now ${server}`;
+    this.ended(reason);
+    throw new Error(reason);
+  }
+
   get endPosition(): bigint {
     return this.#end;
   }

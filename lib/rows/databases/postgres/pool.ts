@@ -12,6 +12,8 @@ export class Pool {
   readonly #idle: Session[] = [];
   readonly #waiters = new Set<Waiter>();
   #freeSlots: number;
+  /** Sessions of an earlier generation are used no more. */
+  #generation = 0;
   readonly #closing = new Set<Promise<void>>();
 
   /** @param sessionsMax Most sessions at the same time. */
@@ -31,16 +33,21 @@ export class Pool {
     statements = 1,
   ): Promise<Result> {
     await this.#takeSlot();
+    const generation = this.#generation;
     const timeoutMs = statements * this.settings.timeoutMs;
     let session: Session | undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
     try {
       const used = session = this.#idleSession() ?? await Session.open(this.settings);
-      timer = setTimeout(() => used.abandon(noAnswer(timeoutMs)), timeoutMs);
+      timer = setTimeout(() => {
+        used.abandon(noAnswer(timeoutMs));
+        // If the host has vanished, each of them would take as long to notice it.
+        this.renew();
+      }, timeoutMs);
       return await run(session);
     } finally {
       clearTimeout(timer);
-      if (session !== undefined) this.#giveBack(session);
+      if (session !== undefined) this.#giveBack(session, generation);
       this.#freeSlot();
     }
   }
@@ -50,10 +57,20 @@ export class Pool {
     return this.use((session) => session.query(text, parameters));
   }
 
+  /** Has later calls of `use` open new sessions: those that are open may lead to a server that was replaced. */
+  renew(): void {
+    this.#generation++;
+    this.#discardIdle();
+  }
+
   /** Closes all sessions. No call of `run` may follow. */
   async close(): Promise<void> {
-    await Promise.all(this.#idle.splice(0).map((session) => session.close()));
+    this.#discardIdle();
     await Promise.all(this.#closing);
+  }
+
+  #discardIdle(): void {
+    for (const session of this.#idle.splice(0)) this.#discard(session);
   }
 
   #idleSession(): Session | undefined {
@@ -64,8 +81,8 @@ export class Pool {
     }
   }
 
-  #giveBack(session: Session): void {
-    if (session.isLost) this.#discard(session);
+  #giveBack(session: Session, generation: number): void {
+    if (session.isLost || generation !== this.#generation) this.#discard(session);
     else this.#idle.push(session);
   }
 

@@ -17,8 +17,10 @@ import { pause } from "../../../pause.ts";
 /** The slot of a database: names of slots are the server's, and the number of a database is its own. */
 const SLOT = "'leased_' || oid FROM pg_database WHERE datname = current_database()";
 const LEVEL = "SELECT current_setting('wal_level') AS level";
-const SERVER = "SELECT system_identifier::text AS system, " +
-  `left(pg_walfile_name(pg_current_wal_lsn()), 8) AS timeline, (SELECT ${SLOT}) AS slot FROM pg_control_system()`;
+const SERVER =
+  "system_identifier::text || ' ' || left(pg_walfile_name(pg_current_wal_lsn()), 8) AS server";
+const PLACE = `SELECT ${SERVER}, (SELECT ${SLOT}) AS slot FROM pg_control_system()`;
+const END = `SELECT ${SERVER}, pg_current_wal_lsn() - '0/0' AS position FROM pg_control_system()`;
 const TABLE = "SELECT pg_class.oid::text AS oid, " +
   "EXISTS (SELECT FROM pg_publication WHERE pubname = $2 AND pubinsert AND pubupdate AND pubdelete AND pubtruncate) " +
   "AND EXISTS (SELECT FROM pg_publication_tables JOIN pg_class ON relname = tablename WHERE pubname = $2 AND " +
@@ -41,6 +43,8 @@ export interface Slot {
   readonly name: string;
   /** The state of the publication, of its tables, and of what views read. */
   readonly published: string;
+  /** The server and its timeline. */
+  readonly server: string;
   /** The server, its timeline, the slot and that state. */
   readonly place: string;
   /** Why changes may be missing; null: none is. */
@@ -96,12 +100,12 @@ export async function prepareSlot(
 ): Promise<Slot> {
   const lack = await lackOf(session);
   if (lack !== null) throw new Error(lack);
-  const [server] = await session.query(SERVER);
-  const { system, timeline, slot } = server!;
+  const [found] = await session.query(PLACE);
+  const { server, slot } = found as { server: string; slot: string };
   const rows = await checkTable(session, names);
-  const name = slot as string;
+  const name = slot;
   const published = await publicationState(session, mapping);
-  const place = `${system} ${timeline} ${name} ${published}`;
+  const place = `${server} ${name} ${published}`;
   const [note] = await session.query(NOTE);
   const [state] = await session.query(SLOT_STATE, [name]);
   if (state !== undefined && !state["is_own"]) {
@@ -119,12 +123,14 @@ export async function prepareSlot(
     );
     // A commit before the slot's start may not be visible yet: a read would fill the old value for good.
     await endOfTransactions(session);
-    return { name, published, place, gap, confirmed: BigInt(made!["confirmed"] as string), rows };
+    const confirmed = BigInt(made!["confirmed"] as string);
+    return { name, published, server, place, gap, confirmed, rows };
   }
   if (evicts && state!["active_pid"] !== null) {
     await session.query("SELECT pg_terminate_backend($1)", [Number(state!["active_pid"])]);
   }
-  return { name, published, place, gap, confirmed: BigInt(state!["confirmed"] as string), rows };
+  const confirmed = BigInt(state!["confirmed"] as string);
+  return { name, published, server, place, gap, confirmed, rows };
 }
 
 /**
@@ -147,6 +153,12 @@ export async function endOfTransactions(session: Session): Promise<void> {
 /** Notes that everything was emptied after the slot was made. */
 export async function noteFollowed(session: Session, { place }: Slot): Promise<void> {
   await session.query(REMEMBER, [place]);
+}
+
+/** Returns the end of the log, and the server whose log it is: `Slot.server`. */
+export async function readEnd(session: Session): Promise<{ server: string; position: bigint }> {
+  const [row] = await session.query(END);
+  return { server: row!["server"] as string, position: BigInt(row!["position"] as string) };
 }
 
 /** Returns the bytes of the log that the slot retains. */

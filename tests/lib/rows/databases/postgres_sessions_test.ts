@@ -59,6 +59,29 @@ testDatabases("requests fail while connections are taken and not answered", asyn
   });
 }, ["PostgreSQL"]);
 
+testDatabases(
+  "one request notices for all connections that the host has vanished",
+  async ({ url }) => {
+    const relayed = new URL(url);
+    using relay = new Relay(Number(relayed.port));
+    relayed.port = `${relay.port}`;
+    await withBackend(relayed.href, async (backend) => {
+      const { connections } = relay;
+      while (relay.connections < connections + 2) {
+        await Promise.all(Array.from({ length: 4 }, () => backend.readMany(KEYS)));
+      }
+      relay.vanishTo(relay.target);
+      await assertRejects(
+        () => backend.readMany(KEYS),
+        Error,
+        "the database did not answer within 1000 ms",
+      );
+      assertEquals((await backend.readMany(KEYS))[0]!.row, null);
+    });
+  },
+  ["PostgreSQL"],
+);
+
 testDatabases("a takeover that another user locks out says so", async ({ url }) => {
   const server = await sharedPostgres();
   await server.execute("CREATE ROLE other LOGIN", url);
