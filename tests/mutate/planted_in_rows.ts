@@ -49,7 +49,7 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["rows of a snapshot come back after a killed origin", "mark === noted && mark.startsWith(`${epoch - 1} `)", "mark === noted", "SQLite: rows do not come back after another"],
     ["rows of a snapshot come back before a restored database", "mark === noted && mark", "mark", "restored"],
   ]),
-  ...faults("lib/rows/database_thread.ts", "lib/rows/saved_rows", [
+  ...faults("lib/rows/origin/origin_thread.ts", "lib/rows/saved_rows", [
     ["rows of a snapshot are served before the log was applied", "if (await follower.wait(end, CATCH_UP_MS)) return null;", "return null;", "SQLite: rows are removed when"],
   ]),
   ...faults("lib/server/row_keeping.ts", "lib/rows/saved_rows", [

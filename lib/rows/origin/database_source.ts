@@ -1,7 +1,7 @@
-import type { CacheClient } from "./caches/cache_client.ts";
-import type { Flows } from "./flows/flows.ts";
+import type { CacheClient } from "../caches/cache_client.ts";
+import type { Flows } from "../flows/flows.ts";
 import type { RowCommands } from "./row_commands.ts";
-import type { RowSource } from "./row_source.ts";
+import type { RowSource } from "../row_source.ts";
 import type { StepRunner } from "./step_runner.ts";
 
 /** Returns the rows of a database, by the flows. @param stop `RowSource.stop` */

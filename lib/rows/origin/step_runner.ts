@@ -1,10 +1,10 @@
-import type { Cache } from "../../store/cache.ts";
-import { latin1Bytes } from "../../store/base/bytes.ts";
-import type { CacheClient } from "./caches/cache_client.ts";
-import type { Backend, Found, ViewKey } from "./databases/backend.ts";
-import type { Flow, FlowStep, StepKind, StepResults } from "./flows/steps.ts";
+import type { Cache } from "../../../store/cache.ts";
+import { latin1Bytes } from "../../../store/base/bytes.ts";
+import type { CacheClient } from "../caches/cache_client.ts";
+import type { Backend, Found, ViewKey } from "../databases/backend.ts";
+import type { Flow, FlowStep, StepKind, StepResults } from "../flows/steps.ts";
 import { ActiveViews } from "./active_views.ts";
-import { removeRows } from "./row_removal.ts";
+import { removeRows } from "../row_removal.ts";
 import { StepTimes, TIMED_STEPS, type TimedStep } from "./step_times.ts";
 
 /** Runs flows: executes their steps with the store, the listed caches, the database and the clock. */

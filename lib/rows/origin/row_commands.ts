@@ -1,15 +1,15 @@
-import { REFUSAL, REPLY } from "../../protocol/reply/replies.ts";
-import { latin1Bytes, latin1Text } from "../../store/base/bytes.ts";
-import type { CacheClient } from "./caches/cache_client.ts";
-import type { Edit } from "./databases/backend.ts";
-import type { Flows, WriteReply } from "./flows/flows.ts";
-import { positionOf } from "./follow/follow_command.ts";
-import type { Follower } from "./follow/follower.ts";
+import { REFUSAL, REPLY } from "../../../protocol/reply/replies.ts";
+import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
+import type { CacheClient } from "../caches/cache_client.ts";
+import type { Edit } from "../databases/backend.ts";
+import type { Flows, WriteReply } from "../flows/flows.ts";
+import { positionOf } from "../follow/follow_command.ts";
+import type { Follower } from "../follow/follower.ts";
 import { rowStats } from "./row_stats.ts";
 import type { StepRunner } from "./step_runner.ts";
-import type { QueuedWrite } from "./write_queue.ts";
-import { type NodeDesk, nodeLines } from "./nodes/node_desk.ts";
-import { oneLine } from "../reason.ts";
+import type { QueuedWrite } from "../write_queue.ts";
+import { type NodeDesk, nodeLines } from "../nodes/node_desk.ts";
+import { oneLine } from "../../reason.ts";
 
 /** Executes a write in the next group. */
 type AddWrite = (write: QueuedWrite) => void;

@@ -1,11 +1,11 @@
 import { assertEquals } from "@std/assert";
-import type { Backend } from "../../../lib/rows/databases/backend.ts";
-import { step } from "../../../lib/rows/flows/steps.ts";
-import { pause } from "../../../lib/pause.ts";
-import { StepRunner } from "../../../lib/rows/step_runner.ts";
-import { formatCache } from "../../../store/row_cache.ts";
-import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
-import { storeOptions } from "../../support/store.ts";
+import type { Backend } from "../../../../lib/rows/databases/backend.ts";
+import { step } from "../../../../lib/rows/flows/steps.ts";
+import { pause } from "../../../../lib/pause.ts";
+import { StepRunner } from "../../../../lib/rows/origin/step_runner.ts";
+import { formatCache } from "../../../../store/row_cache.ts";
+import { createSharedMemory, Memory } from "../../../../store/memory/memory.ts";
+import { storeOptions } from "../../../support/store.ts";
 
 Deno.test("a step changes the store while it holds the mutex, and leaves it free", async () => {
   const cache = formatCache(

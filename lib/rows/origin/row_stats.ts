@@ -1,11 +1,11 @@
-import { counter, gauge, type Stat, stat } from "../../protocol/stats/entry.ts";
-import type { Unit } from "../../store/stats.ts";
+import { counter, gauge, type Stat, stat } from "../../../protocol/stats/entry.ts";
+import type { Unit } from "../../../store/stats.ts";
 import type { ActiveViews } from "./active_views.ts";
-import type { FlowCounts, Flows } from "./flows/flows.ts";
-import type { NodeState } from "./flows/node_list.ts";
-import type { TokenState } from "./flows/token_states.ts";
-import { followStats } from "./follow/follow_stats.ts";
-import type { Follower } from "./follow/follower.ts";
+import type { FlowCounts, Flows } from "../flows/flows.ts";
+import type { NodeState } from "../flows/node_list.ts";
+import type { TokenState } from "../flows/token_states.ts";
+import { followStats } from "../follow/follow_stats.ts";
+import type { Follower } from "../follow/follower.ts";
 import { type StepTimes, TIMED_STEPS, type TimedStep } from "./step_times.ts";
 
 type Row<Name> = readonly [name: string, of: Name, unit: Unit, meaning: string];

@@ -1,4 +1,4 @@
-import type { StepKind } from "./flows/steps.ts";
+import type { StepKind } from "../flows/steps.ts";
 
 /** The steps whose time is taken, and the beginning of the names of their statistics. */
 export const TIMED_STEPS = [

@@ -1,0 +1,332 @@
+import type { Cache } from "../../../store/cache.ts";
+import type { TransportEvent } from "../../net/transport.ts";
+import { pause } from "../../pause.ts";
+import { readDialOptions } from "../../peers/dial.ts";
+import { reasonOf } from "../../reason.ts";
+import { CacheClient } from "../caches/cache_client.ts";
+import { type ListChanger, ListKeeper, readCachesFile } from "../caches/list_keeper.ts";
+import { databaseSource } from "./database_source.ts";
+import { type Backend, databaseName } from "../databases/backend.ts";
+import { openBackend } from "../databases/open_backend.ts";
+import { emptyAll, expelKeys } from "../flows/expulsion.ts";
+import { Flows, type Right } from "../flows/flows.ts";
+import { isLastMark, noteMark } from "../flows/marks.ts";
+import { NodeList } from "../flows/node_list.ts";
+import { takeOver } from "../flows/takeover.ts";
+import { TokenStates } from "../flows/token_states.ts";
+import { type Expeller, Follower } from "../follow/follower.ts";
+import { LagGuard, type Suspender } from "../follow/lag_guard.ts";
+import { PrefixExpulsion } from "../follow/prefix_expulsion.ts";
+import type { RowsMessage, RowsStart } from "../messages.ts";
+import { NodeDesk } from "../nodes/node_desk.ts";
+import { openRowCache } from "../open_row_cache.ts";
+import type { RowsOptions } from "../options.ts";
+import { RowCommands } from "./row_commands.ts";
+import { addressesOf, viewsOf } from "./row_files.ts";
+import { RowLoop } from "../row_loop.ts";
+import { removeRows } from "../row_removal.ts";
+import { StartError } from "./start_error.ts";
+import { StepRunner } from "./step_runner.ts";
+import { Upkeep } from "./upkeep.ts";
+
+/** Ended tokens kept in memory; the database remembers the used ones for longer. */
+const ENDED_TOKENS_MAX = 10_000;
+/** How long a start waits for caches to join. */
+const JOIN_MS = 1000;
+/** How long a start waits until the log is applied to saved rows; after it, they are removed. */
+const CATCH_UP_MS = 10_000;
+
+type Say = (message: RowsMessage) => void;
+type Report = (event: TransportEvent) => void;
+
+interface OriginParts {
+  readonly cache: Cache;
+  readonly options: RowsOptions;
+  readonly backend: Backend;
+  readonly runner: StepRunner;
+  readonly list: ListKeeper;
+  readonly epoch: number;
+  readonly savesRows: boolean;
+  readonly say: Say;
+  readonly report: Report;
+}
+
+/** The database, the listed caches, and the loop that serves requests. */
+export class OriginThread {
+  readonly #options: RowsOptions;
+  readonly #backend: Backend;
+  readonly #list: ListKeeper;
+  readonly #flows: Flows<CacheClient>;
+  readonly #runner: StepRunner;
+  readonly #loop: RowLoop;
+  readonly #right: Right;
+  /** Null: the log is not followed. */
+  readonly #follower: Follower | null;
+  readonly #expulsion: PrefixExpulsion;
+  readonly #upkeep: Upkeep;
+  #following: Promise<void> | undefined;
+  readonly #savesRows: boolean;
+  readonly #report: Report;
+  readonly #nodes: NodeList;
+  readonly #desk: NodeDesk;
+  #viewsReload: Promise<void> = Promise.resolve();
+
+  private constructor(parts: OriginParts) {
+    const { cache, options, backend, runner, list, epoch, savesRows, say, report } = parts;
+    this.#options = options;
+    this.#savesRows = savesRows;
+    this.#report = report;
+    this.#backend = backend;
+    this.#list = list;
+    const states = new TokenStates(
+      epoch,
+      options.tokensMax,
+      ENDED_TOKENS_MAX,
+      () => performance.now(),
+    );
+    const nodes = this.#nodes = new NodeList(epoch, options.rightMs, options.driftShare);
+    this.#flows = new Flows(list.list, states, options.databaseTimeoutMs, nodes);
+    this.#runner = runner;
+    const expeller = this.#expeller;
+    const follower = options.follows ? new Follower(backend, expeller, report, pause) : null;
+    const log = follower && { follower, endOfLog: () => backend.endOfLog() };
+    this.#follower = follower;
+    this.#expulsion = new PrefixExpulsion(expeller, log, pause);
+    const rows = cache.rows!;
+    this.#right = rows.right;
+    const lagGuard = follower !== null && options.lagQuarantines
+      ? new LagGuard(follower, options.lagMsMax, this.#suspender, report)
+      : null;
+    this.#desk = new NodeDesk(nodes, {
+      right: rows.right,
+      memberMs: options.rightMs,
+      prefixes: options.prefixes,
+      expiry: options.expiry,
+      fits: (keyLength, valueLength, flags) => rows.fits(keyLength, valueLength, flags),
+      read: (keys, isReadable) => runner.run(this.#flows.read(keys, isReadable)),
+      noteNodes: (servesMs) => backend.noteNodes(servesMs, epoch),
+      report,
+    });
+    runner.invalidateNodes = (keys) => this.#desk.delete(keys);
+    const forget = (name: string): Promise<boolean> =>
+      list.whileUnchanged(() => runner.run(list.list.forget(name, epoch)));
+    const commands = new RowCommands(this.#flows, runner, forget, this.#desk, log);
+    const source = databaseSource(this.#flows, runner, commands, () => this.#desk.stop());
+    this.#loop = new RowLoop(cache, source, options.expiry === "column");
+    this.#upkeep = new Upkeep({
+      ...{ options, backend, runner, follower, lagGuard, say },
+      flows: this.#flows,
+      right: this.#right,
+      desk: this.#desk,
+      loop: this.#loop,
+    });
+  }
+
+  /** The one door through which changes of other writers delete rows. */
+  get #expeller(): Expeller {
+    const { list } = this.#list;
+    const run = this.#runner;
+    return {
+      expel: (keys) => run.run(expelKeys(list, keys, this.#nodes)),
+      empty: () => this.#list.whileUnchanged(() => run.run(emptyAll(list, this.#nodes))),
+    };
+  }
+
+  get #suspender(): Suspender {
+    return {
+      suspend: (isSuspended) => this.#flows.isSuspended = isSuspended,
+      dropRows: () => this.#expulsion.expel([""]),
+      caches: () => [...this.#list.list.members].map(({ cache }) => cache),
+      whileUnchanged: (act) => this.#list.whileUnchanged(act),
+    };
+  }
+
+  /** Reads files first, then takes the database over. @throws StartError */
+  static async open(start: RowsStart, options: RowsOptions, say: Say): Promise<OriginThread> {
+    const report: Report = (event) => say({ kind: "event", event });
+    const cache = openRowCache(start);
+    const { cacheLoginFile, cacheCaCertPath, cacheTimeoutMs } = options;
+    const caches = addressesOf(options);
+    const dialOptions = readDialOptions(cacheTimeoutMs, cacheLoginFile, cacheCaCertPath);
+    const connect = (hostname: string, port: number): CacheClient =>
+      new CacheClient(hostname, port, dialOptions);
+    const list = new ListKeeper(connect, report);
+    let backend: Backend | undefined;
+    try {
+      const views = viewsOf(options);
+      backend = await openBackend(options);
+      const runner = new StepRunner(cache, backend, pause);
+      if (views !== null) await runner.views.replace(views, await backend.prepareViews(views));
+      const taken = await runner.run(
+        takeOver<CacheClient>(
+          options.takeover,
+          options.rightMs,
+          (problem) => report(waitEvent(options, problem)),
+          options.driftShare,
+        ),
+      );
+      const { epoch } = taken;
+      // Those of the origin before serve no row any more.
+      await backend.noteNodes(0, epoch);
+      const { savesRows } = start;
+      const thread = new OriginThread({
+        cache,
+        options,
+        backend,
+        runner,
+        list,
+        epoch,
+        savesRows,
+        say,
+        report,
+      });
+      await list.adopt(backend, caches);
+      await thread.#follower?.open();
+      // A cache that does not answer joins later.
+      await Promise.race([list.set(thread.#changer, caches), pause(JOIN_MS)]);
+      if (start.savedMark !== null) {
+        await thread.#resumeRows(cache, isLastMark(start.savedMark, taken));
+      }
+      // Last: the steps before may take longer than the right lasts.
+      await runner.run(thread.#flows.renewRight(thread.#right, options.rightMs));
+      return thread;
+    } catch (error) {
+      list.close();
+      await backend?.close();
+      throw new StartError(`cannot use the database ${databaseName(options.database)}`, error);
+    }
+  }
+
+  get #changer(): ListChanger {
+    const flows = this.#flows;
+    return {
+      get isDeposed() {
+        return flows.isDeposed;
+      },
+      changeCaches: (target) => this.#runner.run(flows.changeCaches(target)),
+    };
+  }
+
+  /** Removes the rows of the snapshot, unless they are certainly those of the database. Nothing is served before. */
+  async #resumeRows(cache: Cache, isCurrent: boolean): Promise<void> {
+    const reason = isCurrent
+      ? await this.#catchUp()
+      : "another origin was active since, or the database is another one";
+    if (reason === null) {
+      const message = "the rows of the snapshot are kept: no other origin was active since";
+      return this.#report({ level: "info", event: "rows_kept", message, fields: {} });
+    }
+    await removeRows(cache, this.#options.prefixes, pause);
+    const message = `the rows of the snapshot are removed: ${reason}`;
+    this.#report({ level: "warning", event: "rows_removed", message, fields: { reason } });
+  }
+
+  /** Applies the log to rows, if it is followed. @returns Why that cannot be known; null: all is applied. */
+  async #catchUp(): Promise<string | null> {
+    const follower = this.#follower;
+    if (follower === null) return null;
+    const end = await this.#backend.endOfLog();
+    this.#following = follower.run();
+    if (await follower.wait(end, CATCH_UP_MS)) return null;
+    return follower.problem ?? `the log was not applied within ${CATCH_UP_MS} ms`;
+  }
+
+  /** Serves requests until `stop`. @returns The mark for rows that are saved; "": they must not be. */
+  async run(): Promise<string> {
+    this.#upkeep.start();
+    this.#following ??= this.#follower?.run();
+    await this.#loop.run();
+    this.#upkeep.stop();
+    await this.#end();
+    this.#list.close();
+    await this.#following;
+    await this.#runner.views.close();
+    const mark = this.#savesRows ? await this.#noteMark() : "";
+    await this.#backend.close();
+    return mark;
+  }
+
+  stop(): void {
+    this.#expulsion.stop();
+    void this.#follower?.stop();
+    this.#loop.stop();
+  }
+
+  /** Gives the right to serve rows up, so that the next origin need not wait, unless nodes may serve rows. */
+  async #end(): Promise<void> {
+    if (this.#desk.hasMembers) return this.#right.end();
+    try {
+      await this.#runner.run(this.#flows.endRight(this.#right));
+    } catch {
+      // The next origin waits.
+    }
+  }
+
+  /** Notes that the rows in the cache are those of the database. @returns The mark; "": they may not be. */
+  async #noteMark(): Promise<string> {
+    const { epoch } = this.#flows.states;
+    try {
+      return await this.#runner.run(noteMark(epoch, crypto.randomUUID()));
+    } catch (error) {
+      const reason = reasonOf(error);
+      const message = `the rows are not saved: the database has noted no mark: ${reason}`;
+      this.#report({ level: "warning", event: "rows_not_saved", message, fields: { reason } });
+      return "";
+    }
+  }
+
+  /** Reads the files of caches and views again. One with mistakes changes nothing. */
+  reload(): void {
+    this.#reloadCaches();
+    if (this.#options.viewsPath === "") return;
+    this.#viewsReload = this.#viewsReload.then(() => this.#reloadViews());
+  }
+
+  #reloadCaches(): void {
+    if (this.#options.cachesPath === "") return;
+    try {
+      void this.#list.set(this.#changer, readCachesFile(this.#options.cachesPath));
+    } catch (error) {
+      const reason = reasonOf(error);
+      this.#report({
+        level: "error",
+        event: "caches_refused",
+        message: `SIGHUP: the list of caches stays as it is: ${reason}`,
+        fields: { reason },
+      });
+    }
+  }
+
+  async #reloadViews(): Promise<void> {
+    let prefixes: readonly string[];
+    try {
+      const next = viewsOf(this.#options)!;
+      prefixes = await this.#runner.views.replace(next, await this.#backend.prepareViews(next));
+      const message = `SIGHUP: ${next.all.length} views are served, ${next.path}`;
+      this.#report({ level: "info", event: "views", message, fields: { views: next.all.length } });
+    } catch (error) {
+      const reason = reasonOf(error);
+      const message = `SIGHUP: the views stay as they are: ${reason}`;
+      return this.#report({ level: "error", event: "views_refused", message, fields: { reason } });
+    }
+    await this.#expulsion.expelReplaced(prefixes);
+  }
+}
+
+function waitEvent({ takeover, database }: RowsOptions, problem: string | null): TransportEvent {
+  const name = databaseName(database);
+  if (problem !== null) {
+    return {
+      level: "warning",
+      event: "takeover_failed",
+      message: `cannot take over the rows of ${name}, trying again: ${problem}`,
+      fields: { database: name, reason: problem },
+    };
+  }
+  return {
+    level: "info",
+    event: "waiting_for_origin",
+    message: `another origin serves the rows of ${name}: waiting for its end`,
+    fields: { database: name, takeover },
+  };
+}

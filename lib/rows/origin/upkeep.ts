@@ -1,0 +1,150 @@
+import { reasonOf } from "../../reason.ts";
+import type { CacheClient } from "../caches/cache_client.ts";
+import type { Backend } from "../databases/backend.ts";
+import type { Flows, Right } from "../flows/flows.ts";
+import type { ProxyToken } from "../flows/token_states.ts";
+import type { Follower } from "../follow/follower.ts";
+import type { LagGuard } from "../follow/lag_guard.ts";
+import type { RowsMessage } from "../messages.ts";
+import type { NodeDesk } from "../nodes/node_desk.ts";
+import type { RowsOptions } from "../options.ts";
+import type { RowLoop } from "../row_loop.ts";
+import { rowStats } from "./row_stats.ts";
+import type { StepRunner } from "./step_runner.ts";
+
+/** Confirmations that the database is asked for while one right to serve rows lasts. */
+const CONFIRMATIONS = 4;
+/** Update tokens that the dashboard shows. */
+const TOKENS_SENT_MAX = 1000;
+/** How often outcomes that are unknown are asked for, and the state is sent. */
+const TICK_MS = 1000;
+/** How often the database forgets old tokens. */
+const PURGE_INTERVAL_MS = 60_000;
+/** Longest pause between two questions for outcomes that are unknown. */
+const RESOLVE_PAUSE_MS_MAX = 30_000;
+
+/** The parts of an origin that its upkeep asks. */
+export interface UpkeepWorld {
+  readonly options: RowsOptions;
+  readonly backend: Backend;
+  readonly flows: Flows<CacheClient>;
+  readonly runner: StepRunner;
+  readonly right: Right;
+  /** Null: the log is not followed. */
+  readonly follower: Follower | null;
+  /** Null: the lag has no effect on what is served. */
+  readonly lagGuard: LagGuard | null;
+  readonly desk: NodeDesk;
+  readonly loop: RowLoop;
+  readonly say: (message: RowsMessage) => void;
+}
+
+/** What an origin does again and again: renews its right, asks for outcomes that are unknown, sends its state. */
+export class Upkeep {
+  readonly #world: UpkeepWorld;
+  #timers: readonly ReturnType<typeof setInterval>[] = [];
+  #isConfirming = false;
+  #isConfirmed = true;
+  #isDeposed = false;
+  #isTicking = false;
+  #purgeMs = performance.now();
+  #resolveMs = 0;
+  #resolvePauseMs = TICK_MS;
+
+  constructor(world: UpkeepWorld) {
+    this.#world = world;
+  }
+
+  /** Begins, and sends the state. */
+  start(): void {
+    const confirmMs = Math.min(TICK_MS, this.#world.options.rightMs / CONFIRMATIONS);
+    this.#timers = [
+      setInterval(() => void this.#tick(), TICK_MS),
+      setInterval(() => void this.#confirm(), confirmMs),
+    ];
+    this.#sendState();
+  }
+
+  stop(): void {
+    for (const timer of this.#timers) clearInterval(timer);
+  }
+
+  /** Renews the right to serve rows; learns whether another origin has taken over. */
+  async #confirm(): Promise<void> {
+    if (this.#isConfirming) return;
+    this.#isConfirming = true;
+    const { runner, flows, right, options, loop } = this.#world;
+    try {
+      await runner.run(flows.renewRight(right, options.rightMs));
+      this.#isConfirmed = true;
+    } catch (error) {
+      this.#isConfirmed = false;
+      loop.problem = reasonOf(error);
+    }
+    this.#isConfirming = false;
+    if (flows.isDeposed) this.#sendState();
+  }
+
+  async #tick(): Promise<void> {
+    const { options, backend, follower, lagGuard, desk, loop } = this.#world;
+    void follower?.measure();
+    void lagGuard?.watch();
+    desk.watch();
+    if (!this.#isConfirmed || this.#isTicking) return this.#sendState();
+    const nowMs = performance.now();
+    this.#isTicking = true;
+    try {
+      await backend.check();
+      if (nowMs >= this.#resolveMs) loop.problem = null;
+      await this.#resolveUnknown(nowMs);
+      if (nowMs - this.#purgeMs >= PURGE_INTERVAL_MS) {
+        this.#purgeMs = nowMs;
+        await backend.purgeExpired();
+        await backend.purgeApplied(Date.now() - options.appliedTtlSec * 1000);
+      }
+    } catch (error) {
+      loop.problem = reasonOf(error);
+    }
+    this.#isTicking = false;
+    this.#sendState();
+  }
+
+  /** Asks for the outcomes of writes that nobody waits for any more, less and less often. */
+  async #resolveUnknown(nowMs: number): Promise<void> {
+    if (nowMs < this.#resolveMs) return;
+    const { runner, flows } = this.#world;
+    const left = await runner.run(flows.resolveUnknown());
+    this.#resolvePauseMs = left === 0
+      ? TICK_MS
+      : Math.min(2 * this.#resolvePauseMs, RESOLVE_PAUSE_MS_MAX);
+    this.#resolveMs = nowMs + this.#resolvePauseMs;
+  }
+
+  get #lagProblem(): string | null {
+    const { follower, options } = this.#world;
+    if (follower === null) return null;
+    const { problem, lagMs } = follower;
+    if (problem !== null) return problem;
+    if (lagMs <= options.lagMsMax) return null;
+    return `changes of rows have not been applied for ${lagMs} ms, more than --lag-max`;
+  }
+
+  get #oldestTokens(): (ProxyToken & { readonly ageMs: number })[] {
+    const nowMs = performance.now();
+    const oldest = this.#world.flows.states.list().take(TOKENS_SENT_MAX);
+    return [...oldest.map((token) => ({ ...token, ageMs: nowMs - token.sinceMs }))];
+  }
+
+  #sendState(): void {
+    const { flows, runner, follower, desk, loop, say } = this.#world;
+    const { isDeposed, deposedText } = flows;
+    if (isDeposed && !this.#isDeposed) {
+      this.#isDeposed = true;
+      say({ kind: "deposed", reason: deposedText });
+    }
+    const problem = isDeposed ? deposedText : loop.problem ?? this.#lagProblem;
+    const nodes = desk.states;
+    const stats = [...rowStats(flows, runner, nodes, follower ?? undefined)];
+    say({ kind: "state", stats, problem, nodes, tokens: this.#oldestTokens });
+  }
+}
