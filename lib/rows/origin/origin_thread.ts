@@ -147,13 +147,13 @@ export class OriginThread {
     const cache = openRowCache(start);
     const { cacheLoginFile, cacheCaCertPath, cacheTimeoutMs } = options;
     const caches = addressesOf(options);
+    const views = viewsOf(options);
     const dialOptions = readDialOptions(cacheTimeoutMs, cacheLoginFile, cacheCaCertPath);
     const connect = (hostname: string, port: number): CacheClient =>
       new CacheClient(hostname, port, dialOptions);
     const list = new ListKeeper(connect, report);
     let backend: Backend | undefined;
     try {
-      const views = viewsOf(options);
       backend = await openBackend(options);
       const runner = new StepRunner(cache, backend, pause);
       if (views !== null) await runner.views.replace(views, await backend.prepareViews(views));

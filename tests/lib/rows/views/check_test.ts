@@ -6,7 +6,7 @@ import {
   type TestDatabase,
   testDatabases,
 } from "../../../support/servers/databases.ts";
-import { runInit, startProxy } from "../../../support/servers/proxy_process.ts";
+import { launchProxy, runInit, startProxy } from "../../../support/servers/proxy_process.ts";
 import { path, until } from "../../../support/servers/server_process.ts";
 
 const VIEWS = path("examples/views.jsonc");
@@ -98,6 +98,11 @@ Deno.test("leased views check: mistakes of the command line, the file and the da
   }
   const init = await runInit({ url: db[1]!, folder }, ["--follow", "--views", views]);
   assertEquals(init.code, 64);
-  assertStringIncludes(init.stderr, `--views: ${views}:2: view a:{id}: changes must name`);
+  const mistake = `--views: ${views}:2: view a:{id}: changes must name`;
+  assertStringIncludes(init.stderr, mistake);
+  await using origin = launchProxy({ url: db[1]!, folder }, [], ["--follow", "--views", views]);
+  const ended = await origin.ended();
+  assertEquals(ended.code, 64, ended.stderr);
+  assertStringIncludes(ended.stderr, `fatal: cannot use ${mistake}`);
   await Deno.remove(folder, { recursive: true });
 });
