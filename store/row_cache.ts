@@ -138,7 +138,7 @@ export class RowCache extends Cache {
 
   /** Whether an operation on a row concerns but the lease that the client holds: the database is not asked. */
   #holdsLease(operation: Operation): boolean {
-    return !this.parking.isReplayingWrite && this.parking.holdsLease(operation);
+    return !this.parking.isReplayingWrite && this.parking.leases.holds(operation);
   }
 
   override lock(operation: Operation): Outcome {

@@ -217,8 +217,8 @@ const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [
   ["watch/watch_log", "watch/item_watch"],
   [
     "operations/row",
-    "operations/row_parking operations/row_removal row_cache rows/detached_items rows/row_request rows/row_requests rows/row_session " +
-    "rows/serving_right",
+    "operations/row_leases operations/row_parking operations/row_removal row_cache rows/detached_items rows/row_request " +
+    "rows/row_requests rows/row_session rows/serving_right",
   ],
 ];
 const testOf = new Map(

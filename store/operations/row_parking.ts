@@ -1,7 +1,5 @@
 import { ByteRegion, equalBytes, type KeyBytes } from "../base/bytes.ts";
 import { Prefixes } from "../base/prefixes.ts";
-import { type LeaseRef, type Leases, NO_LEASE } from "../claims/leases.ts";
-import { isConditional } from "../claims/write_guard.ts";
 import { clockSec } from "../clock.ts";
 import * as connectionsModule from "../connections.ts";
 import type { ItemLinks } from "../items/item_links.ts";
@@ -23,6 +21,7 @@ import type { Lookup } from "./lookup.ts";
 import type { StoreParts } from "./parts.ts";
 import type { RowOperations } from "./row.ts";
 import { countWrite } from "./row_counts.ts";
+import { RowLeases } from "./row_leases.ts";
 import type { StoreOperations } from "./store.ts";
 
 const { NO_OWNER } = connectionsModule;
@@ -47,6 +46,7 @@ const { FAILED_ITEM, LOCKED_ITEM, NOT_ASKED, PARKED_ITEM, REQUESTS_PER_CONNECTIO
 export class RowParking {
   readonly requests: RowRequests;
   readonly detached: DetachedItems;
+  readonly leases: RowLeases;
   /** Whether rows may be answered from the cache in this batch. */
   mayServe = true;
   /** The requests of the connection that is being served; null: it waits for none. */
@@ -69,7 +69,6 @@ export class RowParking {
   readonly #lookup: Lookup;
   readonly #values: Values;
   readonly #allocator: Allocator;
-  readonly #leases: Leases;
   readonly #storeOperations: StoreOperations;
   readonly #prefixes: Prefixes;
   readonly #isAll: boolean;
@@ -97,7 +96,7 @@ export class RowParking {
     this.#lookup = lookup;
     this.#values = values;
     this.#allocator = allocator;
-    this.#leases = guard.leases;
+    this.leases = new RowLeases(guard.leases, links);
     this.#storeOperations = storeOperations;
     this.#prefixes = new Prefixes(prefixes);
     this.#isAll = prefixes.includes("");
@@ -269,7 +268,9 @@ export class RowParking {
     if (!this.#storeOperations.fits(keyLength, valueLength, clientFlags)) {
       return this.#refuse(Outcome.TOO_LARGE);
     }
-    if (operation.mode === StoreMode.FILL && !operation.isCommand && !this.holdsLease(operation)) {
+    if (
+      operation.mode === StoreMode.FILL && !operation.isCommand && !this.leases.holds(operation)
+    ) {
       return this.#refuse(Outcome.NOT_STORED);
     }
     const kind = operation.isCommand ? RowKind.COMMAND : RowKind.STORE;
@@ -340,11 +341,20 @@ export class RowParking {
       this.detached.add(item);
       requests.setWord(slot, REQUEST.ITEM, item);
     }
-    const isFill = kind === RowKind.STORE && !isExtending(operation) && this.holdsLease(operation);
-    const asked = isFill
-      ? bitsOf(operation) & ~RowBit.COMPARE
-      : bitsOf(operation) | this.#noteLease(kind, operation);
-    requests.setWord(slot, REQUEST.BITS, bits | asked);
+    this.#setWrite(slot, kind, operation, bits);
+    this.#submit(slot, true);
+    return Outcome.PARKED;
+  }
+
+  /** Copies what a write asks for into its slot, and keeps the rules of leases. A store that fills becomes an add. */
+  #setWrite(slot: RequestSlot, kind: RowKind, operation: Operation, bits: number): void {
+    const { requests } = this;
+    const isFill = kind === RowKind.STORE && !isExtending(operation) &&
+      this.leases.holds(operation);
+    let asked = bits | bitsOf(operation);
+    if (isFill) asked &= ~RowBit.COMPARE;
+    else if (heedsLeases(kind) && this.leases.note(operation)) asked |= RowBit.LEASED;
+    requests.setWord(slot, REQUEST.BITS, asked);
     requests.setWord(slot, REQUEST.MODE, isFill ? StoreMode.ADD : operation.mode);
     requests.setWord(slot, REQUEST.CLIENT_FLAGS, operation.clientFlags);
     const deadlineSec = this.#expiry === "column" ? operation.deadlineSec : 0;
@@ -355,40 +365,6 @@ export class RowParking {
     requests.setWord(slot, REQUEST.DELTA_HIGH, operation.deltaHigh);
     requests.setWord(slot, REQUEST.INITIAL_LOW, operation.initialLow);
     requests.setWord(slot, REQUEST.INITIAL_HIGH, operation.initialHigh);
-    this.#submit(slot, true);
-    return Outcome.PARKED;
-  }
-
-  /** Whether an operation brings the id of the lease of a row that is absent: then a store makes the row. */
-  holdsLease(operation: Operation): boolean {
-    if (!operation.compare || operation.mode === StoreMode.ADD) return false;
-    const lease = this.#leaseOf(operation);
-    return lease !== NO_LEASE &&
-      this.#leases.hasId(lease, operation.compareLow, operation.compareHigh);
-  }
-
-  /**
-   * Keeps the rules of leases for a write by others: one without an id renews the lease, so that its holder does not
-   * fill.
-   *
-   * @returns The bit LEASED for a write with an id, or 0.
-   */
-  #noteLease(kind: RowKind, operation: Operation): number {
-    if (kind === RowKind.COMMAND || kind === RowKind.TOUCH) return 0;
-    const lease = this.#leaseOf(operation);
-    if (lease === NO_LEASE) return 0;
-    if (isConditional(operation)) return RowBit.LEASED;
-    this.#leases.renew(lease);
-    return 0;
-  }
-
-  /** The lease that a client holds on the operation's key, or NO_LEASE. */
-  #leaseOf(operation: Operation): LeaseRef {
-    const leases = this.#leases;
-    if (leases.count === 0) return NO_LEASE;
-    this.#links.prefetch.addHash(operation);
-    const lease = leases.find(operation);
-    return lease !== NO_LEASE && leases.isHeldByClient(lease) ? lease : NO_LEASE;
   }
 
   /**
@@ -558,6 +534,11 @@ const decoder = new TextDecoder();
 
 function hasValue(kind: RowKind): boolean {
   return kind === RowKind.STORE || kind === RowKind.COMMAND;
+}
+
+/** Whether a lease on its key concerns a write. */
+function heedsLeases(kind: RowKind): boolean {
+  return kind !== RowKind.COMMAND && kind !== RowKind.TOUCH;
 }
 
 function bitsOf(operation: Operation): number {
