@@ -145,6 +145,11 @@ export class Operation implements Key {
   }
 }
 
+/** Whether append or prepend names the id 0, which they take for none (memcached). They count no cas. */
+export function namesNoId(operation: Operation): boolean {
+  return isExtending(operation) && (operation.compareLow | operation.compareHigh) === 0;
+}
+
 /** Whether a storing operation lengthens a value that is there. */
 export function isExtending(operation: Operation): boolean {
   return operation.mode === StoreMode.APPEND || operation.mode === StoreMode.PREPEND;

@@ -1,11 +1,11 @@
 import { RowKind, type RowRequest } from "../../store/row_cache.ts";
 import { StoreMode } from "../../store/operation.ts";
 import { Outcome } from "../../store/outcome.ts";
-import { latin1Bytes, latin1Text } from "../../store/base/bytes.ts";
+import { ByteRegion, latin1Bytes } from "../../store/base/bytes.ts";
+import { Decimal } from "../../store/base/decimal.ts";
+import { u64ToBigInt } from "../../store/base/u64.ts";
 import type { Change, Edit, Row } from "./databases/backend.ts";
 
-/** The largest number of memcached's counters. */
-const U64_MAX = 2n ** 64n - 1n;
 const NO_DATA = new Uint8Array();
 
 /** A client's write, at the origin or at a node. */
@@ -94,8 +94,8 @@ export class RowEdit {
   }
 
   #hasVersion({ version }: Row): boolean {
-    const { compare, allowOlder } = this.#request;
-    return compare === null || compare === version || (allowOlder && compare > version);
+    const { compare } = this.#request;
+    return compare === null || compare === version;
   }
 
   #store(row: Row | null): Change | null {
@@ -130,7 +130,7 @@ export class RowEdit {
       this.number = initial;
       return { flags: 0, data: latin1Bytes(String(initial)), expiresUnixSec };
     }
-    const old = readU64(latin1Text(row.data).trimEnd());
+    const old = readNumber(row.data);
     if (old === null) return this.#refuse(Outcome.NOT_NUMERIC);
     const less = delta > old ? 0n : old - delta;
     this.outcome = Outcome.OK;
@@ -145,10 +145,11 @@ export class RowEdit {
   }
 }
 
-/** Reads a whole number of up to 64 bits, or returns null. */
-function readU64(text: string): bigint | null {
-  const number = /^\d{1,20}$/.test(text) ? BigInt(text) : U64_MAX + 1n;
-  return number <= U64_MAX ? number : null;
+/** Reads a number as `incr` does. @returns Null: it is none. */
+function readNumber({ buffer, byteOffset, length }: Uint8Array): bigint | null {
+  const decimal = new Decimal();
+  const isNumber = decimal.parse(new ByteRegion(buffer, byteOffset, length), 0, length);
+  return isNumber ? u64ToBigInt(decimal.low, decimal.high) : null;
 }
 
 function joined(first: Uint8Array, second: Uint8Array): Uint8Array {

@@ -1,6 +1,6 @@
 import { latin1Text } from "../base/bytes.ts";
 import { Prefixes } from "../base/prefixes.ts";
-import { isExtending, type Key, type Operation, StoreMode } from "../operation.ts";
+import { isExtending, type Key, namesNoId, type Operation, StoreMode } from "../operation.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
 import { type LeaseRef, Leases } from "./leases.ts";
@@ -205,9 +205,8 @@ export class WriteGuard {
     const isStub = (items.state(old) & STATE.STUB) !== 0;
     if (mode === StoreMode.FILL && !isStub) return Outcome.NOT_STORED;
     if (!isConditional(operation)) return Outcome.OK;
+    if (namesNoId(operation)) return Outcome.OK;
     const extending = isExtending(operation);
-    // append and prepend count no cas, and take 0 for no id (memcached).
-    if (extending && (operation.compareLow | operation.compareHigh) === 0) return Outcome.OK;
     const classId = slabs.classOf(old);
     if (this.hasId(old, operation)) {
       if (!extending) memory.countClass(classId, CLASS_STAT.cas_hits);

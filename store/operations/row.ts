@@ -456,7 +456,6 @@ export class RowOperations {
       valueLength: this.#valueLengthOf(slot),
       expiresUnixSec: this.#unixSec(word(REQUEST.DEADLINE_SEC)),
       compare: (bits & RowBit.COMPARE) === 0 ? null : version < TWO_53 ? version : NO_VERSION,
-      allowOlder: (bits & RowBit.ALLOW_OLDER) !== 0,
       vivify: (bits & RowBit.VIVIFY) !== 0,
       decrement: (bits & RowBit.DECREMENT) !== 0,
       touches: (bits & RowBit.TOUCHES) !== 0,

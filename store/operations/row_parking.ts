@@ -8,7 +8,7 @@ import * as limitsModule from "../limits.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
 import * as layoutModule from "../memory/request_layout.ts";
-import { isExtending, type Key, Operation, StoreMode } from "../operation.ts";
+import { isExtending, type Key, namesNoId, Operation, StoreMode } from "../operation.ts";
 import * as outcomeModule from "../outcome.ts";
 import type { DetachedItems } from "../rows/detached_items.ts";
 import { RowSession } from "../rows/row_session.ts";
@@ -542,6 +542,7 @@ function heedsLeases(kind: RowKind): boolean {
 }
 
 function bitsOf(operation: Operation): number {
-  return (operation.compare ? RowBit.COMPARE : 0) | (operation.vivify ? RowBit.VIVIFY : 0) |
-    (operation.allowOlder ? RowBit.ALLOW_OLDER : 0) | (operation.touches ? RowBit.TOUCHES : 0);
+  const compares = operation.compare && !namesNoId(operation);
+  return (compares ? RowBit.COMPARE : 0) | (operation.vivify ? RowBit.VIVIFY : 0) |
+    (operation.touches ? RowBit.TOUCHES : 0);
 }

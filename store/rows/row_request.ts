@@ -20,8 +20,6 @@ export interface RowRequest {
   readonly expiresUnixSec: number;
   /** The version that the row must have; null: any. -1 stands for a number that no row can have. */
   readonly compare: number | null;
-  /** With `compare`: a version that is larger than the row's is good too. */
-  readonly allowOlder: boolean;
   /** append, prepend and COUNT create a missing row. */
   readonly vivify: boolean;
   readonly decrement: boolean;

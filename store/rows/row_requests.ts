@@ -41,12 +41,10 @@ export const RowBit = {
   DECREMENT: 2,
   /** append, prepend and COUNT create a missing row; COUNT with `initialLow/High`. */
   VIVIFY: 4,
-  /** A store with a version to compare that is larger than the row's succeeds too (meta flag I). */
-  ALLOW_OLDER: 8,
   /** A client held the key's lease, with another id than the one to compare. */
-  LEASED: 16,
+  LEASED: 8,
   /** COUNT sets the expiry time of a row that is there, too. */
-  TOUCHES: 32,
+  TOUCHES: 16,
 } as const;
 
 /** The state of a slot. */

@@ -36,7 +36,7 @@ const BUSY = "BUSY currently processing reassign request";
 /** The answer to the only request of the duels that is answered by BUSY then. */
 const SAME_CLASS = "SAME src and dst class are identical";
 
-const MEMCACHED_RULES: DuelRules = {
+export const MEMCACHED_RULES: DuelRules = {
   connections: 3,
   batchMax: 120,
   closingShare: 0.05,

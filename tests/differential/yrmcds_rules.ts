@@ -10,7 +10,7 @@ import { type Ids, isPacket, PACKET } from "./replies.ts";
 export const OUR_YRMCDS_OPTIONS = ["-o", "compat=yrmcds"];
 
 /** Its ids come again, see "ids by item": each of ours stands for one of theirs, not the other way round. */
-class IdsByItem implements Ids {
+export class IdsByItem implements Ids {
   readonly ours: Holes = new Map();
   readonly theirs: Holes = new Map();
   readonly #theirsOf = new Map<string, string>();

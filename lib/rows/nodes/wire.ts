@@ -28,7 +28,7 @@ const KINDS: ReadonlySet<number> = new Set([
 ]);
 const MODES: ReadonlySet<number> = new Set(Object.values(StoreMode));
 const OUTCOMES: ReadonlySet<number> = new Set(Object.values(Outcome));
-const BIT = { COMPARE: 1, ALLOW_OLDER: 2, VIVIFY: 4, DECREMENT: 8, TOUCHES: 16 } as const;
+const BIT = { COMPARE: 1, VIVIFY: 4, DECREMENT: 8, TOUCHES: 16 } as const;
 /** Kinds of replies, by their number. */
 const REPLIES = ["committed", "refused", "locked", "unknown", "failed"] as const;
 
@@ -218,7 +218,6 @@ export function unpackWrites(block: Uint8Array): SentWrite[] {
       valueLength,
       expiresUnixSec: wholeOf(record.getFloat64(16, true)),
       compare: (bits & BIT.COMPARE) === 0 ? null : wholeOf(record.getFloat64(24, true)),
-      allowOlder: (bits & BIT.ALLOW_OLDER) !== 0,
       vivify: (bits & BIT.VIVIFY) !== 0,
       decrement: (bits & BIT.DECREMENT) !== 0,
       touches: (bits & BIT.TOUCHES) !== 0,
@@ -231,9 +230,8 @@ export function unpackWrites(block: Uint8Array): SentWrite[] {
 }
 
 function bitsOf({ compare, ...request }: SentWrite["request"]): number {
-  return (compare === null ? 0 : BIT.COMPARE) | (request.allowOlder ? BIT.ALLOW_OLDER : 0) |
-    (request.vivify ? BIT.VIVIFY : 0) | (request.decrement ? BIT.DECREMENT : 0) |
-    (request.touches ? BIT.TOUCHES : 0);
+  return (compare === null ? 0 : BIT.COMPARE) | (request.vivify ? BIT.VIVIFY : 0) |
+    (request.decrement ? BIT.DECREMENT : 0) | (request.touches ? BIT.TOUCHES : 0);
 }
 
 function numberIn(allowed: ReadonlySet<number>, number: number, what: string): number {

@@ -14,7 +14,6 @@ const WISH: RowWish = {
   valueLength: 3,
   expiresUnixSec: 99,
   compare: null,
-  allowOlder: false,
   vivify: false,
   decrement: false,
   touches: false,
@@ -63,8 +62,6 @@ Deno.test("a version that is compared decides, except over a row that is not to 
   assertEquals(cas(7, OLD), Outcome.STORED);
   assertEquals(cas(6, OLD), Outcome.EXISTS);
   assertEquals(cas(8, OLD), Outcome.EXISTS);
-  assertEquals(cas(8, OLD, { allowOlder: true }), Outcome.STORED);
-  assertEquals(cas(6, OLD, { allowOlder: true }), Outcome.EXISTS);
   assertEquals(cas(7, null), Outcome.NOT_FOUND);
   assertEquals(cas(6, OLD, { mode: StoreMode.ADD }), Outcome.NOT_STORED);
   assertEquals(cas(6, OLD, { mode: StoreMode.SET }), Outcome.EXISTS);
@@ -88,7 +85,10 @@ Deno.test("a touch keeps the value, and a count its flags and time unless it tou
   assertEquals(count("8  ", { touches: true }), [Outcome.OK, "1 10 99"]);
   assertEquals(count("1", { decrement: true }), [Outcome.OK, "1 0 50"]);
   assertEquals(count("18446744073709551615", {}), [Outcome.OK, "1 1 50"]);
-  for (const value of ["", "x", "-1", "1 2", "18446744073709551616"]) {
+  for (const value of [" 8", "+8", "08", "8 apples", "8\0"]) {
+    assertEquals(count(value, {}), [Outcome.OK, "1 10 50"]);
+  }
+  for (const value of ["", "x", "-1", "8,5", "18446744073709551616"]) {
     assertEquals(count(value, {}), [Outcome.NOT_NUMERIC, null]);
   }
   assertEquals(count("8", { compare: 6 }), [Outcome.EXISTS, null]);
