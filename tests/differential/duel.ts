@@ -120,6 +120,11 @@ export class Duel {
       converse(pair.theirs, textOf(batch, this.#ids.theirs), last, halfClose),
     ]);
     this.#compare(batch, ours, theirs);
+    // Or the rest of the run would compare nothing with nothing.
+    if (last !== undefined && !ours.endsWith(last)) {
+      const requests = batch.map((request) => requestText(request, this.#ids.ours));
+      throw new Error(`one of these ended both connections:\n${requests.map(showText).join("\n")}`);
+    }
     this.commands += length;
     if (!closing) return;
     if (!await pair.ours.isClosed() || !await pair.theirs.isClosed()) {
