@@ -12,6 +12,7 @@ import {
 } from "../../../lib/client/mod.ts";
 import { LEASE_FLAG, startLeased, startMemcached, startSecured, testServers } from "./servers.ts";
 import { Certificates } from "../../support/servers/certificates.ts";
+import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
 import { MEMCACHEDS } from "../../support/servers/memcached.ts";
 
 testServers("commands of values", async (address) => {
@@ -64,6 +65,28 @@ testServers("many keys, long values, keys in UTF-8", async (address) => {
   assertEquals(found.size, entries.length);
   for (const [key, value] of entries) assertEquals(found.get(key), value);
   assertEquals(await client.deleteMany(entries.map(([key]) => key)), entries.length);
+});
+
+Deno.test("setMany names what a server refuses", async () => {
+  await using peer = new ScriptedPeer((line) => {
+    const status = line.includes(" refused ") ? "NS" : "HD";
+    return line.startsWith("ms ") ? [`${status} ${/O\d+$/.exec(line)![0]}\r\n`] : [];
+  });
+  await using client = new Client(`127.0.0.1:${peer.port}`);
+  assertEquals(await client.setMany([["a", 1], ["refused", 2], ["b", 3]]), ["refused"]);
+});
+
+testServers("meta tells who fills, and that a value is stale or being filled", async (address) => {
+  await using client = new Client(address);
+  await client.set("k", 1);
+  const told = async (): Promise<boolean[]> => {
+    const { isWon, isStale, isHeld } = await client.meta("mg", "k", ["v"]);
+    return [isWon, isStale, isHeld];
+  };
+  assertEquals(await told(), [false, false, false]);
+  assertEquals((await client.meta("md", "k", ["I", "T60"])).status, "HD");
+  assertEquals(await told(), [true, true, false]);
+  assertEquals(await told(), [false, true, true]);
 });
 
 testServers("compression", async (address) => {

@@ -1,13 +1,13 @@
 import { assertEquals } from "@std/assert";
 import { ByteRegion } from "../../../store/base/bytes.ts";
-import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
+import { CLASSES_MAX, createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { Operation, StoreMode } from "../../../store/operation.ts";
 import { countWrite } from "../../../store/operations/row_counts.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { formatCache } from "../../../store/row_cache.ts";
 import { REQUEST } from "../../../store/memory/request_layout.ts";
 import { RowBit, RowKind } from "../../../store/rows/row_requests.ts";
-import { STAT } from "../../../store/stats.ts";
+import { CLASS_STAT, STAT } from "../../../store/stats.ts";
 import { storeOptions } from "../../support/store.ts";
 
 const { STORE, REMOVE, COUNT, TOUCH } = RowKind;
@@ -18,12 +18,13 @@ const CASES: readonly (readonly [RowKind, Outcome, StoreMode, number, readonly s
   [STORE, STORED, StoreMode.SET, 0, ["cmd_set"]],
   [STORE, NOT_FOUND, StoreMode.CAS, 0, ["cmd_set", "cas_misses"]],
   [STORE, NOT_FOUND, StoreMode.REPLACE, 0, ["cmd_set"]],
-  [REMOVE, DELETED, StoreMode.SET, 0, []],
+  [REMOVE, DELETED, StoreMode.SET, 0, ["delete_hits"]],
   [REMOVE, NOT_FOUND, StoreMode.SET, 0, ["delete_misses"]],
-  [COUNT, OK, StoreMode.SET, 0, []],
+  [COUNT, OK, StoreMode.SET, 0, ["incr_hits"]],
+  [COUNT, OK, StoreMode.SET, RowBit.DECREMENT, ["decr_hits"]],
   [COUNT, NOT_FOUND, StoreMode.SET, 0, ["incr_misses"]],
   [COUNT, NOT_FOUND, StoreMode.SET, RowBit.DECREMENT, ["decr_misses"]],
-  [TOUCH, TOUCHED, StoreMode.SET, 0, ["cmd_touch"]],
+  [TOUCH, TOUCHED, StoreMode.SET, 0, ["cmd_touch", "touch_hits"]],
   [TOUCH, NOT_FOUND, StoreMode.SET, 0, ["cmd_touch", "touch_misses"]],
 ];
 
@@ -34,14 +35,24 @@ Deno.test("a write of a row counts as the same operation on an ordinary item", (
   const { requests } = cache.rows!;
   const { input, keyOffset, keyLength } = new Operation(new ByteRegion(new ArrayBuffer(1)));
   for (const [kind, outcome, mode, bits, counted] of CASES) {
-    const before = memory.stats.slice();
+    const before = countsOf(memory);
     cache.enter();
     const slot = requests.take(kind, { input, keyOffset, keyLength, hash: 0 }, 1, 0);
     requests.setWord(slot, REQUEST.BITS, bits);
     countWrite(cache.links, requests, slot, outcome, mode);
     requests.free(slot);
     cache.leave();
-    const changed = Object.entries(STAT).filter(([, at]) => memory.stats[at] !== before[at]);
+    const changed = [...countsOf(memory)].filter(([name, count]) => count !== before.get(name));
     assertEquals(changed.map(([name]) => name).sort(), [...counted].sort());
   }
 });
+
+/** Every statistic of the store and of all its classes, by name. */
+function countsOf(memory: Memory): Map<string, number> {
+  const counts = new Map(Object.entries(STAT).map(([name, at]) => [name, memory.stat(at)]));
+  for (const [name, at] of Object.entries(CLASS_STAT)) {
+    const classes = Array.from({ length: CLASSES_MAX }, (_, id) => memory.classStat(id, at));
+    counts.set(name, classes.reduce((sum, count) => sum + count));
+  }
+  return counts;
+}
