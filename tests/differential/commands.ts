@@ -126,9 +126,8 @@ const ODDITIES: readonly Oddity[] = [
   ["stats cachedump 64 1\r\n"],
   ["stats detail\r\n"],
   ["stats detail x\r\n"],
-  // As the first bytes of a connection it is a binary header: of an opcode that neither has, and mostly of a body of
-  // more than 1 GiB.
-  ["\x80\xeebc\r\n", "endless body"],
+  // As the first bytes of a connection the second line would be a binary header.
+  ["get hot0\r\n\x80\xeebc\r\n"],
   ["\0\0\0\0\r\n"],
   ["set h\tt\x01\x80 0 0 1\r\na\r\n"],
   ["get h\tt\x01\x80\r\n"],
