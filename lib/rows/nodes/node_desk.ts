@@ -167,12 +167,8 @@ export class NodeDesk {
         `the node speaks version ${version}, and this origin version ${wire.WIRE_VERSION}`,
       );
     }
-    if ([...prefixes].sort().join("\n") !== [...own].sort().join("\n")) {
-      throw new Error("the node has other --rows than this origin");
-    }
-    if (expiry !== ownExpiry) {
-      throw new Error(`this origin has --row-expiry ${ownExpiry}`);
-    }
+    checkEqual("--rows", shownPrefixes(prefixes), shownPrefixes(own));
+    checkEqual("--row-expiry", expiry, ownExpiry);
   }
 
   async #poll(session: string, confirmed: number): Promise<string> {
@@ -273,4 +269,16 @@ export function nodeLines(states: readonly NodeState[]): string {
   return states.map(({ name, state, ageMs, fetched }) =>
     `NODE ${name} ${state} ${Math.round(ageMs)} ${fetched}\r\n`
   ).join("");
+}
+
+function shownPrefixes(prefixes: readonly string[]): string {
+  return [...prefixes].sort().map((prefix) => prefix === "" ? "all keys" : prefix).join(", ");
+}
+
+/** @throws Error that shows both. */
+function checkEqual(option: string, ofNode: string, ofOrigin: string): void {
+  if (ofNode === ofOrigin) return;
+  throw new Error(
+    `${option} of the node: ${ofNode}; of this origin: ${ofOrigin}; they must be equal`,
+  );
 }

@@ -204,11 +204,15 @@ testDatabases("a server that cannot be the origin ends the start of a node", asy
   const cases = [
     [plain.port, [], /cannot become a node: 127.0.0.1:\d+ is no origin: a server with --db/],
     [node.port, [], /this server is a node, and no origin/],
-    [origin.port, ["--rows", "other:"], /the node has other --rows than this origin/],
+    [
+      origin.port,
+      ["--rows", "other:"],
+      /--rows of the node: other:; of this origin: r:; they must be equal/,
+    ],
     [
       origin.port,
       ["--rows", "r:", "--row-expiry", "ignore"],
-      /this origin has --row-expiry refuse/,
+      /--row-expiry of the node: ignore; of this origin: refuse; they must be equal/,
     ],
   ] as const;
   for (const [port, args, error] of cases) {
