@@ -28,6 +28,7 @@ const KINDS: ReadonlySet<number> = new Set([
 ]);
 const MODES: ReadonlySet<number> = new Set(Object.values(StoreMode));
 const OUTCOMES: ReadonlySet<number> = new Set(Object.values(Outcome));
+/** 2 is not used: earlier nodes may still send it. */
 const BIT = { COMPARE: 1, VIVIFY: 4, DECREMENT: 8, TOUCHES: 16 } as const;
 /** Kinds of replies, by their number. */
 const REPLIES = ["committed", "refused", "locked", "unknown", "failed"] as const;

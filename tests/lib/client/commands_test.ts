@@ -12,8 +12,8 @@ import {
 } from "../../../lib/client/mod.ts";
 import { LEASE_FLAG, startLeased, startMemcached, startSecured, testServers } from "./servers.ts";
 import { Certificates } from "../../support/servers/certificates.ts";
-import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
 import { MEMCACHEDS } from "../../support/servers/memcached.ts";
+import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
 
 testServers("commands of values", async (address) => {
   await using client = new Client(address);
