@@ -20,6 +20,9 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["a value that no request needs any more stays detached", "if (isDetached) this.detached.release(item);", ""],
     ["a result for a connection that has ended stays", "if (item === NO_ITEM || this.requests.isOrphan(slot)) this.#fail(slot, TOO_LARGE);", "if (item === NO_ITEM) this.#fail(slot, TOO_LARGE);"],
   ]),
+  ...faults("store/operations/row_parking.ts", "transcripts/rows", [
+    ["append with the id 0 compares it with the row's version", "operation.compare && !namesNoId(operation)", "operation.compare"],
+  ]),
   ...faults("store/operations/row_parking.ts", TESTS, [
     ["a connection has any number of writes in progress", "if (this.isAhead && (!session.isWriting || !this.#mayAskMore)) {", "if (this.isAhead && !session.isWriting) {"],
     ["a queued write of a connection that has ended is made", "if (this.requests.stateOf(slot) === RequestState.TAKEN) this.requests.orphan(slot);\n      else this.#rows.free(slot);", "if (this.requests.stateOf(slot) !== RequestState.DONE) this.requests.orphan(slot);\n      else this.#rows.free(slot);"],
@@ -104,7 +107,7 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["an absent row is asked for again", "return item !== NO_ITEM && (!this.#links.isDead(item) || this.#links.isAbsent(item));", "return item !== NO_ITEM && !this.#links.isDead(item);"],
   ]),
   ...faults("lib/rows/row_edits.ts", "lib/rows/row_loop", [
-    ["a condition of a write is not looked at", "return compare === null || compare === version ||", "return compare !== null ||"],
+    ["a condition of a write is not looked at", "return compare === null || compare === version;", "return true;"],
     ["prepend and append change places", "isAppend ? [row.data, this.#data] : [this.#data, row.data]", "isAppend ? [this.#data, row.data] : [row.data, this.#data]"],
     ["a row may be larger than an item", "this.#fits(change.data.length)) return change;", "true) return change;"],
   ]),
