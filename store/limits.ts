@@ -34,7 +34,12 @@ export const RESERVED_AHEAD_LEAST_BYTES = 4096;
 export const ARRIVING_SHARE_MAX = 1 / 4;
 /** The share of the memory limit that values on their way to the database may take. They cannot be evicted. */
 export const DETACHED_SHARE_MAX = 3 / 4;
-/** How long a write waits while other values take that share, in seconds. */
+/**
+ * The share that those values and the replies of commands may take before a further command that reads rows begins:
+ * clients that receive nothing leave the rest to writes.
+ */
+export const REPLY_SHARE_MAX = 1 / 4;
+/** How long a request waits while others take its share, in seconds. */
 export const ROOM_WAIT_SEC = 10;
 /** The share of the memory limit that the database thread's copies of these values may take. */
 export const COPIED_SHARE_MAX = 1 / 4;

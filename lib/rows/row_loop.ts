@@ -4,6 +4,7 @@ import { Outcome } from "../../store/outcome.ts";
 import type { Read, WriteReply } from "./flows/flows.ts";
 import { pause } from "../pause.ts";
 import { oneLine, reasonOf } from "../reason.ts";
+import { CommandLane, readsRows } from "./command_lane.ts";
 import { RowEdit } from "./row_edits.ts";
 import type { RowSource } from "./row_source.ts";
 import { type QueuedWrite, WriteQueue } from "./write_queue.ts";
@@ -38,6 +39,7 @@ export class RowLoop {
   /** Keys that are being read, with the requests for them that came meanwhile. */
   readonly #reading = new Map<string, RowRequest[]>();
   readonly #writes = new WriteQueue();
+  readonly #commands: CommandLane;
   /** Whether `#writeTogether` is about to run. */
   #isWriteDue = false;
   #overdueTimer: ReturnType<typeof setTimeout> | undefined;
@@ -54,6 +56,11 @@ export class RowLoop {
     this.#cache = cache;
     this.#source = source;
     this.#keepsExpiry = keepsExpiry;
+    this.#commands = new CommandLane(
+      cache,
+      (request, signal) => this.#execute(request, signal),
+      (request, reason) => this.#answerCommand(request, null, reason),
+    );
   }
 
   /** Serves requests until `stop`, and answers those that were taken. */
@@ -65,6 +72,7 @@ export class RowLoop {
       cache.enter();
       const taken = cache.rows!.take(TAKE_MAX, this.#copiedBytes);
       cache.leave();
+      this.#commands.dropOrphans();
       for (const request of taken) this.#accept(request);
       this.#readTogether();
       this.#writeTogether();
@@ -94,8 +102,7 @@ export class RowLoop {
         if (!this.#keepsExpiry) return this.#queueRead(request);
         return this.#queueWrite(request);
       case RowKind.COMMAND:
-        void this.#execute(request, rows.valueOf(request));
-        return;
+        return this.#commands.add(request, readsRows(rows.valueOf(request)));
       default:
         return this.#queueWrite(request);
     }
@@ -273,14 +280,21 @@ export class RowLoop {
 
   // --- commands --------------------------------------------------------------------------------------
 
-  async #execute(request: RowRequest, bytes: Uint8Array): Promise<void> {
-    const rows = this.#cache.rows!;
+  async #execute(request: RowRequest, signal: AbortSignal): Promise<void> {
+    const bytes = this.#cache.rows!.valueOf(request);
     try {
-      const data = await this.#source.command(bytes, (write) => this.#addWrite(write));
-      rows.answer(request, Outcome.OK, { row: { flags: 0, version: 0, data } });
+      const data = await this.#source.command(bytes, (write) => this.#addWrite(write), signal);
+      this.#answerCommand(request, data);
     } catch (error) {
-      rows.fail([request], oneLine(reasonOf(error)));
+      this.#answerCommand(request, null, reasonOf(error));
     }
+  }
+
+  /** @param data The reply; null: the command has failed. */
+  #answerCommand(request: RowRequest, data: Uint8Array<ArrayBuffer> | null, reason = ""): void {
+    const rows = this.#cache.rows!;
+    if (data === null) rows.fail([request], oneLine(reason));
+    else rows.answer(request, Outcome.OK, { row: { flags: 0, version: 0, data } });
     this.#underWay--;
     this.#endIfStopping();
   }

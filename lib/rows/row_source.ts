@@ -18,11 +18,13 @@ export interface RowSource {
    *
    * @param request The line without CR LF, LF, and the value if the command has one.
    * @param addWrite Executes a write in the next group.
+   * @param signal Aborted when nobody waits for the reply any more.
    * @returns The reply, with CR LF.
    */
   command(
     request: Uint8Array,
     addWrite: (write: QueuedWrite) => void,
+    signal: AbortSignal,
   ): Promise<Uint8Array<ArrayBuffer>>;
   /** Answers commands that wait for something to happen: the loop stops. */
   stop(): void;

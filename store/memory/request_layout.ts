@@ -19,6 +19,7 @@ export const REQUEST_HEADER = {
   DETACHED_KIB: 9, // their memory
   RIGHT_UNTIL_MS: 10, // and 11: a double, at an even word: see rows/serving_right.ts
   ROOM: 12, // a LIST: writes that wait until other values leave their memory
+  ORPHANS: 15, // counts the commands that were taken and have lost their connection
   WORDS: 16,
 } as const;
 

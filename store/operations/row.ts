@@ -6,7 +6,7 @@ import { clockSec, deadlineSec } from "../clock.ts";
 import type { ConnectionId } from "../connections.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import type { Values } from "../items/values.ts";
-import { COPIED_SHARE_MAX, COPY_BYTES_MAX, KEY_LENGTH_MAX } from "../limits.ts";
+import { COPIED_SHARE_MAX, COPY_BYTES_MAX, KEY_LENGTH_MAX, REPLY_SHARE_MAX } from "../limits.ts";
 import { ABSENT_DEADLINE_SEC, type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
 import { CONTROL } from "../memory/memory.ts";
 import { REQUEST } from "../memory/request_layout.ts";
@@ -239,6 +239,11 @@ export class RowOperations {
   /** Whether the cache can hold a row of this size. Needs no mutex. */
   fits(keyLength: number, valueLength: number, flags: number): boolean {
     return this.#storeOperations.fits(keyLength, valueLength, flags);
+  }
+
+  /** Whether a command may begin whose reply may be long. Needs no mutex. */
+  get hasRoomForReplies(): boolean {
+    return this.detached.bytes <= this.#links.memory.limitBytes * REPLY_SHARE_MAX;
   }
 
   /** Answers requests with a server error that has this text. Takes the mutex itself. */

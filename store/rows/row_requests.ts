@@ -257,10 +257,16 @@ export class RowRequests {
     this.#pool.giveBack(slot);
   }
 
-  /** Takes the owner off a request that the database thread works on: the end of the request frees the slot. */
+  /**
+   * Takes the owner off a request that the database thread works on: the end of the request frees the slot. A command
+   * may wait for long, so the database thread is told.
+   */
   orphan(slot: RequestSlot): void {
     this.#words[this.#at(slot) + REQUEST.OWNER] = 0;
     this.#words[this.#at(slot) + REQUEST.AWAITED] = 0;
+    if (this.kindOf(slot) !== RowKind.COMMAND) return;
+    Atomics.add(this.#words, HEADER.ORPHANS, 1);
+    this.#bellIsDue = true;
   }
 
   isOrphan(slot: RequestSlot): boolean {
@@ -316,6 +322,11 @@ export class RowRequests {
   }
 
   // --- the bell: needs no mutex --------------------------------------------------------------------
+
+  /** How many commands have lost their connection after they were taken. Wraps. */
+  get orphans(): number {
+    return Atomics.load(this.#words, HEADER.ORPHANS);
+  }
 
   /** Whether requests were submitted since `ring`. */
   get bellIsDue(): boolean {

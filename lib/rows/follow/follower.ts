@@ -152,16 +152,25 @@ export class Follower {
     await (this.#stream ?? this.#first)?.close();
   }
 
-  /** Waits until every change before the position is applied. @returns Whether that was within `ms`. */
-  async wait(position: bigint, ms: number): Promise<boolean> {
+  /**
+   * Waits until every change before the position is applied.
+   *
+   * @param signal Ends the wait.
+   * @returns Whether that was within `ms`, and before the signal.
+   */
+  async wait(position: bigint, ms: number, signal?: AbortSignal): Promise<boolean> {
     if (!this.#isBetweenLogs && position <= this.#position) return true;
+    if (signal?.aborted) return false;
     const { promise, resolve } = Promise.withResolvers<boolean>();
     const waiter = { position, resolve };
     const timer = setTimeout(() => resolve(false), ms);
+    const giveUp = (): void => resolve(false);
+    signal?.addEventListener("abort", giveUp);
     this.#waiters.add(waiter);
     this.#hasten();
     const isApplied = await promise;
     clearTimeout(timer);
+    signal?.removeEventListener("abort", giveUp);
     this.#waiters.delete(waiter);
     return isApplied;
   }

@@ -4,6 +4,7 @@ import type { TransportEvent } from "../../net/transport.ts";
 import type { Read, WriteReply } from "../flows/flows.ts";
 import type { Deletion, NodeChange, NodeList, NodeState } from "../flows/node_list.ts";
 import { NodeService, type OriginRight, type ServiceFlow } from "../flows/node_service.ts";
+import { inSlices } from "../key_slices.ts";
 import { RowEdit } from "../row_edits.ts";
 import type { QueuedWrite } from "../write_queue.ts";
 import * as wire from "./wire.ts";
@@ -198,9 +199,18 @@ export class NodeDesk {
 
   async #read(session: string, keys: readonly string[]): Promise<string> {
     if (keys.length === 0) return replyOf(new Uint8Array());
-    const reads = await this.#world.read(keys, this.#nodes.isReadable(session));
+    const read = (some: readonly string[]): Promise<readonly Read[]> =>
+      this.#world.read(some, this.#nodes.isReadable(session));
+    const reads: Read[] = [];
+    let bytes = 0;
+    for await (const slice of inSlices(keys, read)) {
+      reads.push(...slice.reads);
+      for (const { row } of slice.reads) bytes += row?.data.length ?? 0;
+      // The block has no room for more.
+      if (bytes > wire.BLOCK_BYTES) break;
+    }
     this.#nodes.countFetched(session, reads.length);
-    return replyOf(wire.packReads(reads));
+    return replyOf(wire.packReads(reads, keys.length));
   }
 
   async #write(

@@ -100,13 +100,17 @@ export class NodeSource implements RowSource {
     return replies;
   }
 
-  async command(request: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
+  async command(
+    request: Uint8Array,
+    _addWrite: (write: QueuedWrite) => void,
+    signal: AbortSignal,
+  ): Promise<Uint8Array<ArrayBuffer>> {
     const begins = (word: string): boolean =>
       latin1Bytes(word).every((byte, index) => request[index] === byte);
     if (begins(STATS)) return latin1Bytes(this.#stats());
     if (begins(NODE)) throw new Error(NO_ORIGIN);
     try {
-      return (await this.#ask("command", this.#link.flows.session, request)).slice();
+      return (await this.#ask("command", this.#link.flows.session, request, signal)).slice();
     } catch (error) {
       // The client must ask again, or it would take what the origin may have executed for refused.
       if (error instanceof PeerError) throw new Error(`outcome unknown: ${error.message}`);
@@ -116,11 +120,16 @@ export class NodeSource implements RowSource {
 
   stop(): void {}
 
-  async #ask(verb: string, session: string, block: Uint8Array): Promise<Uint8Array> {
+  async #ask(
+    verb: string,
+    session: string,
+    block: Uint8Array,
+    signal?: AbortSignal,
+  ): Promise<Uint8Array> {
     const { client, problem } = this.#link;
     if (client === null) throw new Error(problem);
     try {
-      return await client.ask(verb, session, 0, block);
+      return await client.ask(verb, session, 0, block, signal);
     } catch (error) {
       this.counts.failures++;
       throw error;

@@ -58,12 +58,22 @@ export class OriginClient {
   /**
    * Sends a request and returns the block of its reply.
    *
+   * @param signal Gives the request up: the connection is closed, so that the origin ends it, too.
    * @throws OriginRefusal; UnsentError; PeerError: it is unknown whether the request was executed.
    */
-  async ask(verb: string, session: string, number: number, block: Uint8Array): Promise<Uint8Array> {
+  async ask(
+    verb: string,
+    session: string,
+    number: number,
+    block: Uint8Array,
+    signal?: AbortSignal,
+  ): Promise<Uint8Array> {
     const peer = await this.#connection();
+    const giveUp = (): void => peer.close();
+    signal?.addEventListener("abort", giveUp);
     let isWhole = false;
     try {
+      signal?.throwIfAborted();
       const line = `node ${verb} ${session || "-"} ${number} ${block.length}\r\n`;
       await peer.send(`${line}${latin1Text(block)}\r\n`);
       const reply = await peer.line();
@@ -76,6 +86,7 @@ export class OriginClient {
       // Behind another reply the connection may hold anything: it is not used again.
       throw new OriginRefusal(this.name, reply);
     } finally {
+      signal?.removeEventListener("abort", giveUp);
       if (isWhole && !this.#isClosed) this.#idle.push({ peer, sinceMs: performance.now() });
       else peer.close();
     }

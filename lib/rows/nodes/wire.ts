@@ -13,7 +13,7 @@ import type { RowWish } from "../row_edits.ts";
 /** A node and its origin must speak the same version. */
 export const WIRE_VERSION = 2;
 /** Length of a block that has more than one record. */
-const BLOCK_BYTES = 64 * 1024;
+export const BLOCK_BYTES = 64 * 1024;
 /** Keys or writes of one block: more of them would keep the origin from its other requests. */
 export const RECORDS_MAX = 256;
 
@@ -310,7 +310,10 @@ function replyOf(kind: typeof REPLIES[number], version: number, data: Uint8Array
 // --- reads -----------------------------------------------------------------------------------------
 
 /** Packs the first reads, as many as a block holds; the others are to be asked for again. */
-export function packReads(reads: readonly Read[]): Uint8Array<ArrayBuffer> {
+export function packReads(
+  reads: readonly Read[],
+  asked = reads.length,
+): Uint8Array<ArrayBuffer> {
   const writer = new Writer();
   let isFull = false;
   for (const { row, version, cacheable, problem } of reads) {
@@ -328,6 +331,7 @@ export function packReads(reads: readonly Read[]): Uint8Array<ArrayBuffer> {
     record.setFloat64(24, row?.expiresUnixSec ?? 0, true);
     writer.bytes(data);
   }
+  for (let index = reads.length; index < asked; index++) writer.record(READ_BYTES);
   return writer.end();
 }
 

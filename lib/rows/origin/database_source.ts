@@ -19,7 +19,7 @@ export function databaseSource(
     isSlow: (key) => runner.views.find(key) !== null,
     refusalOf: (key) => runner.views.refusalOf(key),
     write: (group) => runner.run(flows.write(group)),
-    command: (request, addWrite) => commands.execute(request, addWrite),
+    command: (request, addWrite, signal) => commands.execute(request, addWrite, signal),
     stop,
   };
 }

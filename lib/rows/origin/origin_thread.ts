@@ -110,7 +110,14 @@ export class OriginThread {
     runner.invalidateNodes = (keys) => this.#desk.delete(keys);
     const forget = (name: string): Promise<boolean> =>
       list.whileUnchanged(() => runner.run(list.list.forget(name, epoch)));
-    const commands = new RowCommands(this.#flows, runner, forget, this.#desk, log);
+    const commands = new RowCommands(
+      this.#flows,
+      runner,
+      forget,
+      this.#desk,
+      log,
+      (keyLength, valueLength, flags) => rows.fits(keyLength, valueLength, flags),
+    );
     const source = databaseSource(this.#flows, runner, commands, () => this.#desk.stop());
     this.#loop = new RowLoop(cache, source, options.expiry === "column");
     this.#upkeep = new Upkeep({

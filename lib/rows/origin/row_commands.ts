@@ -1,8 +1,9 @@
 import { REFUSAL, REPLY } from "../../../protocol/reply/replies.ts";
 import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import type { CacheClient } from "../caches/cache_client.ts";
+import { inSlices } from "../key_slices.ts";
 import type { Edit } from "../databases/backend.ts";
-import type { Flows, WriteReply } from "../flows/flows.ts";
+import type { Flows, Read, WriteReply } from "../flows/flows.ts";
 import { positionOf } from "../follow/follow_command.ts";
 import type { Follower } from "../follow/follower.ts";
 import { rowStats } from "./row_stats.ts";
@@ -13,11 +14,17 @@ import { oneLine } from "../../reason.ts";
 
 /** Executes a write in the next group. */
 type AddWrite = (write: QueuedWrite) => void;
-type Handler = (
-  words: readonly string[],
-  data: Uint8Array,
-  addWrite: AddWrite,
-) => Promise<string> | string;
+type Reply = string | Uint8Array<ArrayBuffer>;
+type Handler = (words: readonly string[], command: Command) => Promise<Reply> | Reply;
+
+/** What a command brings beside its words. */
+interface Command {
+  /** The value behind its line. */
+  readonly data: Uint8Array;
+  readonly addWrite: AddWrite;
+  /** `RowSource.command` */
+  readonly signal: AbortSignal;
+}
 
 const KEY_LENGTH_MAX = 250;
 /** Longest time of `follow wait`. */
@@ -28,6 +35,8 @@ const LF = 0x0a;
 /** Commands that a node may forward: those of writers. The user of a node is no administrator of its origin. */
 const FORWARDED = /^(?:(?:uget|uput|udelete|follow|token (?:get|release)) |caches$)/;
 const NOT_FORWARDED = "this command is for the origin";
+const LONG_REPLY = "the rows are longer than a value may be (-I): ask for fewer keys at once";
+const CR_LF = latin1Bytes("\r\n");
 const BAD_FORMAT = latin1Text(REFUSAL.BAD_FORMAT);
 const BAD_OWNER = latin1Text(REFUSAL.BAD_OWNER);
 const UNKNOWN_COMMAND = latin1Text(REPLY.ERROR);
@@ -55,18 +64,20 @@ export class RowCommands {
   readonly #forgetCache: (name: string) => Promise<boolean>;
   readonly #desk: NodeDesk | null;
   readonly #handlers: Readonly<Record<string, Handler>> = {
-    uget: (words) => this.#uget(words),
-    uput: (words, data, addWrite) => this.#uput(words, data, addWrite),
-    udelete: (words, _, addWrite) => this.#udelete(words, addWrite),
+    uget: (words, { signal }) => this.#uget(words, signal),
+    uput: (words, command) => this.#uput(words, command),
+    udelete: (words, { addWrite }) => this.#udelete(words, addWrite),
     token: (words) => this.#token(words),
     caches: (words) => this.#caches(words),
-    follow: (words) => this.#follow(words),
+    follow: (words, { signal }) => this.#follow(words, signal),
     stats: () => this.#stats(),
-    node: (words, data, addWrite) => this.#node(words, data, addWrite),
+    node: (words, command) => this.#node(words, command),
   };
   readonly #following: Following | null;
+  readonly #fits: (keyLength: number, valueLength: number, flags: number) => boolean;
 
   /**
+   * @param fits `RowOperations.fits`, for replies, which are stored on their way to the client.
    * @param forgetCache `CacheList.forget`
    * @param desk Serves nodes; null: there are none.
    * @param following Null: the log is not followed.
@@ -77,7 +88,9 @@ export class RowCommands {
     forgetCache: (name: string) => Promise<boolean>,
     desk: NodeDesk | null,
     following: Following | null,
+    fits: (keyLength: number, valueLength: number, flags: number) => boolean,
   ) {
+    this.#fits = fits;
     this.#following = following;
     this.#flows = flows;
     this.#forgetCache = forgetCache;
@@ -90,19 +103,24 @@ export class RowCommands {
    *
    * @param request The line without CR LF, LF, and the value if the command has one.
    * @param addWrite Executes a write in the next group.
+   * @param signal `RowSource.command`
    * @returns The reply, with CR LF.
    * @throws The database's error.
    */
-  async execute(request: Uint8Array, addWrite: AddWrite): Promise<Uint8Array<ArrayBuffer>> {
+  async execute(
+    request: Uint8Array,
+    addWrite: AddWrite,
+    signal: AbortSignal,
+  ): Promise<Uint8Array<ArrayBuffer>> {
     const end = request.indexOf(LF);
     const [name = "", ...words] = wordsOf(request);
     if (words.at(-1) === "noreply") words.pop();
     try {
       const handler = this.#handlers[name];
       if (handler === undefined) throw new Refusal(UNKNOWN_COMMAND);
-      return latin1Bytes(
-        await handler(words, end < 0 ? request : request.subarray(end + 1), addWrite),
-      );
+      const data = end < 0 ? request : request.subarray(end + 1);
+      const reply = await handler(words, { data, addWrite, signal });
+      return typeof reply === "string" ? latin1Bytes(reply) : reply;
     } catch (error) {
       if (error instanceof Refusal) return latin1Bytes(error.message);
       throw error;
@@ -110,25 +128,50 @@ export class RowCommands {
   }
 
   /** `uget [@<cache>] <key>+` */
-  async #uget(words: readonly string[]): Promise<string> {
+  async #uget(words: readonly string[], signal: AbortSignal): Promise<Reply> {
     const cache = words[0]?.startsWith("@") ? words[0].slice(1) : null;
     const keys = (cache === null ? words : words.slice(1)).map(keyOf);
     if (keys.length === 0) throw new Refusal(BAD_FORMAT);
     const isReadable = cache === null || this.#flows.caches.named(cache)?.state === "listed";
-    const reads = await this.#runner.run(this.#flows.read(keys, isReadable));
-    let reply = "";
-    for (const [index, { row, version, cacheable }] of reads.entries()) {
+    const parts: Uint8Array[] = [];
+    let length = 0;
+    const add = (part: Uint8Array): void => {
+      parts.push(part);
+      length += part.length;
+    };
+    for await (const [key, { row, version, cacheable }] of this.#read(keys, isReadable, signal)) {
       const mark = cacheable ? "C" : "N";
-      reply += row === null
-        ? `NONE ${keys[index]} ${version} ${mark}\r\n`
-        : `VALUE ${keys[index]} ${row.flags} ${row.data.length} ${version} ${mark}\r\n` +
-          `${latin1Text(row.data)}\r\n`;
+      if (row === null) {
+        add(latin1Bytes(`NONE ${key} ${version} ${mark}\r\n`));
+      } else {
+        add(latin1Bytes(`VALUE ${key} ${row.flags} ${row.data.length} ${version} ${mark}\r\n`));
+        add(row.data);
+        add(CR_LF);
+      }
+      if (!this.#fits(0, length, 0)) throw new Error(LONG_REPLY);
     }
-    return `${reply}END\r\n`;
+    add(latin1Bytes("END\r\n"));
+    return joined(parts, length);
+  }
+
+  /** Reads rows, in slices: no more of them are in memory than the caller needs. */
+  async *#read(
+    keys: readonly string[],
+    isReadable: boolean,
+    signal: AbortSignal,
+  ): AsyncGenerator<readonly [string, Read]> {
+    for await (
+      const { first, reads } of inSlices(keys, (slice) => {
+        signal.throwIfAborted();
+        return this.#runner.run(this.#flows.read(slice, isReadable));
+      })
+    ) {
+      for (const [index, read] of reads.entries()) yield [keys[first + index]!, read];
+    }
   }
 
   /** `uput <key> <flags> <bytes> <id>` */
-  async #uput(words: readonly string[], data: Uint8Array, addWrite: AddWrite): Promise<string> {
+  async #uput(words: readonly string[], { data, addWrite }: Command): Promise<string> {
     const [key = "", flags = "", length = "", id = ""] = words;
     if (words.length !== 4 || numberOf(length, UINT32_MAX) !== data.length) {
       throw new Refusal(BAD_FORMAT);
@@ -144,13 +187,15 @@ export class RowCommands {
     return this.#answerPut(await put(addWrite, keyOf(key), idOf(id), "delete"), "DELETED");
   }
 
-  async #node(words: readonly string[], data: Uint8Array, addWrite: AddWrite): Promise<string> {
+  async #node(words: readonly string[], command: Command): Promise<Reply> {
+    const { data, addWrite, signal } = command;
     if (this.#desk === null) throw new Refusal(UNKNOWN_COMMAND);
     if (this.#flows.isDeposed) throw new Error(this.#flows.deposedText);
     if (words[0] === "command") {
       if (!FORWARDED.test(wordsOf(data).join(" "))) throw new Error(NOT_FORWARDED);
-      const reply = await this.execute(data, addWrite);
-      return `NODE ${reply.length}\r\n${latin1Text(reply)}`;
+      const reply = await this.execute(data, addWrite, signal);
+      const line = latin1Bytes(`NODE ${reply.length}\r\n`);
+      return joined([line, reply], line.length + reply.length);
     }
     return await this.#desk.execute(words, data, addWrite);
   }
@@ -205,7 +250,10 @@ export class RowCommands {
   }
 
   /** `follow wait <position|now> <ms>`: every change before the position is applied. */
-  async #follow([subcommand, position = "", ms = "", ...more]: readonly string[]): Promise<string> {
+  async #follow(
+    [subcommand, position = "", ms = "", ...more]: readonly string[],
+    signal: AbortSignal,
+  ): Promise<string> {
     if (subcommand !== "wait" || more.length > 0) throw new Refusal(UNKNOWN_COMMAND);
     if (this.#following === null) {
       throw new Error("the server does not follow the log: no --follow");
@@ -214,7 +262,7 @@ export class RowCommands {
     const { endOfLog, follower } = this.#following;
     const target = position === "now" ? await endOfLog() : positionOf(position);
     if (target === null) throw new Refusal(BAD_FORMAT);
-    return await follower.wait(target, timeoutMs) ? "OK\r\n" : "TIMEOUT\r\n";
+    return await follower.wait(target, timeoutMs, signal) ? "OK\r\n" : "TIMEOUT\r\n";
   }
 
   /** `stats rows` */
@@ -248,6 +296,17 @@ function put(addWrite: AddWrite, key: string, tokenId: number, edit: Edit): Prom
   return new Promise((answer) =>
     addWrite({ key, edit, tokenId, connection: 0, bytes, sinceMs, answer })
   );
+}
+
+/** Joins the parts of a reply. @param length Of all. */
+function joined(parts: readonly Uint8Array[], length: number): Uint8Array<ArrayBuffer> {
+  const reply = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    reply.set(part, at);
+    at += part.length;
+  }
+  return reply;
 }
 
 /** Returns the word as a key. @throws Refusal when it is longer than 250 bytes. */

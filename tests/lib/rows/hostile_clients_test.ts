@@ -1,9 +1,14 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { createDatabase } from "../../support/servers/databases.ts";
 import { startProxy } from "../../support/servers/proxy_process.ts";
 import { UdpClient } from "../../support/servers/udp_client.ts";
-import { type Client, type ServerProcess, until } from "../../support/servers/server_process.ts";
+import {
+  type Client,
+  residentKib,
+  type ServerProcess,
+  until,
+} from "../../support/servers/server_process.ts";
 
 const READS_ONLY = "CLIENT_ERROR not permitted: this user may only read\r\n";
 const NO_NODE = "CLIENT_ERROR not permitted: this user is no node\r\n";
@@ -159,5 +164,32 @@ Deno.test("large values of many clients wait for each other's memory", async () 
   const names = [..."abcdefghijklmn"];
   await Promise.all(names.map((name) => write(name, 2, 1_000_000)));
   await Promise.all(names.slice(0, 6).map((name) => write(name, 64, 50_000)));
+  await server.stop();
+});
+
+Deno.test("uget of long rows by clients that read nothing, and leave, takes little memory", async () => {
+  await using database = await createDatabase("SQLite");
+  await using server = await startProxy(database, [], ["-m", "64"]);
+  using client = await server.connect();
+  const [LENGTH, KEYS, CLIENTS] = [200_000, 4, 200];
+  const keys = Array.from({ length: KEYS }, (_, n) => `long${n}`);
+  for (const key of keys) {
+    await client.ask(`set ${key} 0 0 ${LENGTH}\r\n${"x".repeat(LENGTH)}\r\n`, "STORED\r\n");
+  }
+  const beforeKib = residentKib(server.pid);
+  const hostile = await Promise.all(Array.from({ length: CLIENTS }, () => server.connect()));
+  const uget = `uget ${keys.join(" ")}\r\n`;
+  for (const each of hostile) await each.send(uget.repeat(50));
+  let mostKib = 0;
+  for (let n = 0; n < 50; n++) {
+    await client.ask(`set k${n} 0 0 1\r\n1\r\n`, "STORED\r\n");
+    await client.ask(`get absent${n}\r\n`, "END\r\n");
+    mostKib = Math.max(mostKib, residentKib(server.pid));
+  }
+  for (const each of hostile) each[Symbol.dispose]();
+  await until(async () => (await client.stat("curr_connections")) === "1");
+  await client.ask("uget k0\r\n", "VALUE k0 0 1 1 C\r\n1\r\nEND\r\n");
+  // A quarter of -m for replies, and three commands in progress. Without bounds: 500 MB.
+  assert(mostKib - beforeKib < 300_000, `${mostKib - beforeKib} KiB more than before`);
   await server.stop();
 });

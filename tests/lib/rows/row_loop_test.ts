@@ -44,8 +44,16 @@ class Setting implements AsyncDisposable {
   readonly #ended: Promise<void>;
   readonly #values = new Map<RequestSlot, Uint8Array>();
 
-  /** @param wrap Stands between the loop and the database. */
-  private constructor(backend: Backend, epoch: number, wrap: (source: RowSource) => RowSource) {
+  /**
+   * @param wrap Stands between the loop and the database.
+   * @param fits Whether a reply can be stored.
+   */
+  private constructor(
+    backend: Backend,
+    epoch: number,
+    wrap: (source: RowSource) => RowSource,
+    fits: () => boolean,
+  ) {
     this.#backend = backend;
     const list = new CacheList<CacheClient>(() => {
       throw new Error("there are no caches");
@@ -57,7 +65,7 @@ class Setting implements AsyncDisposable {
       (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
     );
     const forget = (): Promise<boolean> => Promise.resolve(false);
-    const commands = new RowCommands(this.flows, runner, forget, null, null);
+    const commands = new RowCommands(this.flows, runner, forget, null, null, fits);
     const source = databaseSource(this.flows, runner, commands, () => {});
     this.#loop = new RowLoop(this.cache, wrap(source), false);
     // The values of requests are not what this test is about.
@@ -68,9 +76,10 @@ class Setting implements AsyncDisposable {
   static async open(
     database: TestDatabase,
     wrap = (source: RowSource): RowSource => source,
+    fits = (): boolean => true,
   ): Promise<Setting> {
     const backend = await database.open();
-    return new Setting(backend, (await backend.takeOver()).epoch, wrap);
+    return new Setting(backend, (await backend.takeOver()).epoch, wrap, fits);
   }
 
   get problem(): string | null {
@@ -150,7 +159,7 @@ function changed(source: RowSource, methods: Partial<RowSource>): RowSource {
     endText: null,
     read: (keys) => source.read(keys),
     write: (group) => source.write(group),
-    command: (request, addWrite) => source.command(request, addWrite),
+    command: (request, addWrite, signal) => source.command(request, addWrite, signal),
     isSlow: (key) => source.isSlow(key),
     refusalOf: (key) => source.refusalOf(key),
     stop: () => source.stop(),
@@ -325,7 +334,7 @@ testDatabases("a problem lasts until the database has answered", async (database
     },
     read: (keys) => whileUp(() => source.read(keys)),
     write: (group) => whileUp(() => source.write(group)),
-    command: (request, addWrite) => source.command(request, addWrite),
+    command: (request, addWrite, signal) => source.command(request, addWrite, signal),
     isSlow: (key) => source.isSlow(key),
     refusalOf: (key) => source.refusalOf(key),
     stop: () => source.stop(),
@@ -417,3 +426,144 @@ testDatabases("who asks for a key while its read fails gets the same error", asy
   for (const slot of slots) assertEquals((await rows.done(slot)).text, "no luck");
   assertEquals(await rows.outcome(rows.ask(RowKind.READ, "k")), Outcome.NOT_FOUND);
 });
+
+testDatabases("commands that read rows go a few at a time, in their order", async (database) => {
+  const begun: string[] = [];
+  const ends: (() => void)[] = [];
+  await using rows = await Setting.open(database, (source) =>
+    changed(source, {
+      command: async (request) => {
+        begun.push(new TextDecoder().decode(request).trim());
+        await new Promise<void>((resolve) => ends.push(resolve));
+        return new TextEncoder().encode("END\r\n");
+      },
+    }));
+  const names = [
+    ...["uget a", "node read s 0 2", "node command s 0 6\nuget c", "uget d", " uget  e"],
+    "node  read s 0 2",
+  ];
+  const slots = names.map((name, index) =>
+    rows.ask(RowKind.COMMAND, "", `${name}\n`, { owner: index + 1 })
+  );
+  await taken(rows);
+  const list = rows.ask(RowKind.COMMAND, "", "token list\n", { owner: 9 });
+  const write = rows.ask(RowKind.STORE, "k", "1", { owner: 10 });
+  assertEquals(await rows.outcome(write), Outcome.STORED, "nothing else waits for them");
+  assertEquals(begun, [...names.slice(0, 3), "token list"]);
+  for (let index = 0; index < names.length + 1; index++) {
+    while (ends.length === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+    ends.shift()!();
+  }
+  for (const slot of [...slots, list]) assertEquals(await rows.outcome(slot), Outcome.OK);
+  assertEquals(begun.filter((name) => name !== "token list"), names.map((name) => name.trim()));
+});
+
+testDatabases("a command ends with its connection, in progress or not", async (database) => {
+  const signals = new Map<string, AbortSignal>();
+  await using rows = await Setting.open(database, (source) =>
+    changed(source, {
+      command: (request, _, signal) => {
+        signals.set(new TextDecoder().decode(request).trim(), signal);
+        return new Promise((_, reject) =>
+          signal.addEventListener("abort", () => reject(new Error("given up")))
+        );
+      },
+    }));
+  const { cache } = rows;
+  const { requests } = cache.rows!;
+  const names = ["uget a", "uget b", "uget c", "uget waits", "follow wait now 60000"];
+  const slots = names.map((name, index) =>
+    rows.ask(RowKind.COMMAND, "", `${name}\n`, { owner: index + 1 })
+  );
+  await taken(rows);
+  await rows.outcome(rows.ask(RowKind.READ, "k", "", { owner: 7 }));
+  assertEquals([...signals.keys()], ["uget a", "uget b", "uget c", "follow wait now 60000"]);
+  const end = (index: number): void => {
+    cache.enter();
+    requests.orphan(slots[index]!);
+    cache.leave();
+  };
+  const before = requests.inUse;
+  end(3);
+  end(4);
+  while (requests.inUse > before - 2) await new Promise((resolve) => setTimeout(resolve, 1));
+  assertEquals(signals.has("uget waits"), false);
+  assertEquals(signals.get("follow wait now 60000")!.aborted, true);
+  assertEquals(signals.get("uget a")!.aborted, false);
+  for (const index of [0, 1, 2]) end(index);
+  while (requests.inUse > before - 5) await new Promise((resolve) => setTimeout(resolve, 1));
+});
+
+testDatabases("replies that nobody receives leave memory to others", async (database) => {
+  const LENGTH = 900_000;
+  let begun = 0;
+  await using rows = await Setting.open(database, (source) =>
+    changed(source, {
+      command: () => {
+        begun++;
+        return Promise.resolve(new Uint8Array(LENGTH));
+      },
+    }));
+  const { cache } = rows;
+  const free = (slot: RequestSlot): void => {
+    cache.enter();
+    cache.rows!.free(slot);
+    cache.leave();
+  };
+  const slots = Array.from(
+    { length: 40 },
+    (_, index) => rows.ask(RowKind.COMMAND, "", "uget k\n", { owner: index + 1 }),
+  );
+  await taken(rows);
+  const write = rows.ask(RowKind.STORE, "k", "1", { owner: 50 });
+  assertEquals(await rows.outcome(write), Outcome.STORED);
+  // A quarter of 64 MB has room for 18; up to two more begin before the first ones end.
+  assert(begun >= 18 && begun <= 21, `${begun} have begun`);
+  for (const slot of slots) {
+    assertEquals(await rows.outcome(slot), Outcome.OK);
+    free(slot);
+  }
+  assertEquals(begun, slots.length);
+});
+
+testDatabases(
+  "uget reads long rows in small slices, and stops at the longest reply",
+  async (database) => {
+    const reads: number[] = [];
+    let fits = true;
+    await using rows = await Setting.open(
+      {
+        ...database,
+        open: async () => {
+          const backend = await database.open();
+          const read = backend.readMany.bind(backend);
+          backend.readMany = (keys) => {
+            reads.push(keys.length);
+            return read(keys);
+          };
+          return backend;
+        },
+      },
+      (source) => source,
+      () => fits,
+    );
+    const keys = Array.from({ length: 12 }, (_, n) => `k${n}`);
+    const long = "x".repeat(100_000);
+    const writes = keys.slice(0, 8).map((key) => rows.ask(RowKind.STORE, key, long));
+    for (const slot of writes) assertEquals(await rows.outcome(slot), Outcome.STORED);
+    const uget = `uget ${keys.join(" ")}\n`;
+    reads.length = 0;
+    const { value } = await rows.done(rows.ask(RowKind.COMMAND, "", uget));
+    assertEquals(
+      value.replaceAll(long, "x"),
+      keys.map((key, n) => n < 8 ? `VALUE ${key} 0 100000 1 C\r\nx\r\n` : `NONE ${key} 0 C\r\n`)
+        .join("") + "END\r\n",
+    );
+    assertEquals(reads, [4, 2, 1, 1, 1, 2, 1]);
+    fits = false;
+    reads.length = 0;
+    const { text } = await rows.done(rows.ask(RowKind.COMMAND, "", uget));
+    assertEquals(text, "the rows are longer than a value may be (-I): ask for fewer keys at once");
+    assertEquals(reads, [4]);
+  },
+);

@@ -113,6 +113,21 @@ Deno.test("while the log cannot be read, its end is not caught up with", () =>
     assertEquals(follower.hasCaughtUp, true);
   }));
 
+Deno.test("a wait ends with its signal, before and after it has begun", () =>
+  withFollower(async (log, follower) => {
+    const controller = new AbortController();
+    const waits = [
+      follower.wait(100n, 60_000, controller.signal),
+      follower.wait(100n, 60_000),
+    ];
+    controller.abort();
+    assertEquals(await waits[0], false);
+    assertEquals(await follower.wait(100n, 60_000, controller.signal), false);
+    await log.send(100n);
+    assertEquals(await waits[1], true);
+    assertEquals(await follower.wait(100n, 60_000, controller.signal), true, "it is applied");
+  }));
+
 Deno.test("what a cache has not confirmed is expelled again after a pause; the position waits", async () => {
   const log = new Log();
   const done: string[] = [];
