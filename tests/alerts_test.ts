@@ -3,6 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { parseExposition } from "./support/exposition.ts";
 import { path, ServerProcess } from "./support/servers/server_process.ts";
 import { textOf } from "./support/sessions/side.ts";
+import { needs } from "./support/needs.ts";
 
 // contrib/alerts.yml and contrib/grafana/leased.json: expressions that Prometheus reads, of metrics that exist.
 
@@ -58,7 +59,7 @@ async function promtool(...args: readonly string[]): Promise<void> {
 }
 
 Deno.test(`promtool accepts the alerts and the expressions of the dashboard${WITHOUT_PROMTOOL}`, {
-  ignore: !PROMTOOL,
+  ...needs("promtool", PROMTOOL),
 }, async () => {
   const file = Deno.makeTempFileSync({ suffix: ".yml" });
   const expressions = panels.flatMap(({ targets }) => targets)
@@ -71,7 +72,7 @@ Deno.test(`promtool accepts the alerts and the expressions of the dashboard${WIT
 
 Deno.test(
   `an alert fires for an old update token${WITHOUT_PROMTOOL}`,
-  { ignore: !PROMTOOL },
+  needs("promtool", PROMTOOL),
   async () => {
     const file = Deno.makeTempFileSync({ suffix: ".yml" });
     const test = `

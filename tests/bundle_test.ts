@@ -2,6 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { path, ServerProcess } from "./support/servers/server_process.ts";
 import { bytesOf, textOf } from "./support/sessions/side.ts";
 import { hasProgram } from "./support/servers/peers.ts";
+import { needs } from "./support/needs.ts";
 
 /** What the file's own script runs. */
 const PROGRAMS = "sh tail tar gzip mktemp mkdir mv rm".split(" ");
@@ -51,7 +52,7 @@ async function askRow(connection: Deno.Conn): Promise<void> {
 }
 
 Deno.test("deno task bundle makes one file that runs on a bare machine without a network", {
-  ignore: !IS_ROOT,
+  ...needs("root", IS_ROOT),
 }, async (): Promise<void> => {
   const folder = Deno.makeTempDirSync();
   const root = `${folder}/machine`;
@@ -82,7 +83,7 @@ Deno.test("deno task bundle makes one file that runs on a bare machine without a
 });
 
 Deno.test("contrib/Containerfile builds, and its server runs as nobody with nothing to write to", {
-  ignore: !IS_ROOT || !hasProgram("buildah"),
+  ...(IS_ROOT ? needs("buildah", hasProgram("buildah")) : needs("root", false)),
 }, async (): Promise<void> => {
   const folder = Deno.makeTempDirSync();
   makeMachine(`${folder}/machine`, [...PROGRAMS, ...CONTAINER_PROGRAMS]);

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertLessOrEqual } from "@std/assert";
 import { path, ServerProcess } from "./support/servers/server_process.ts";
 import { hasProgram } from "./support/servers/peers.ts";
+import { needs } from "./support/needs.ts";
 
 const UNIT = Deno.readTextFileSync(path("contrib/leased.service"));
 /** The largest exposure that `systemd-analyze security` may report, in tenths: "OK" ends at 5. */
@@ -27,7 +28,7 @@ async function output(program: string, args: readonly string[]): Promise<string>
 }
 
 Deno.test("systemd finds nothing wrong with contrib/leased.service, and rates it OK", {
-  ignore: !hasProgram("systemd-analyze"),
+  ...needs("systemd-analyze", hasProgram("systemd-analyze")),
 }, async (): Promise<void> => {
   const folder = Deno.makeTempDirSync();
   const file = `${folder}/leased.service`;
@@ -75,7 +76,7 @@ const TOOLS = ["strace", "setpriv", "systemd-analyze"];
 
 Deno.test({
   name: "the unit's command runs without privileges, and within its filters",
-  ignore: Deno.build.os !== "linux" || !TOOLS.every(hasProgram),
+  ...needs("strace, setpriv and systemd-analyze", TOOLS.every(hasProgram)),
   async fn(): Promise<void> {
     const folder = Deno.makeTempDirSync();
     const trace = `${folder}/trace`;

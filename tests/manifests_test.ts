@@ -5,6 +5,8 @@ import { StatefulSet } from "npm:kubernetes-models@4.5.1/apps/v1/StatefulSet";
 import { PodDisruptionBudget } from "npm:kubernetes-models@4.5.1/policy/v1/PodDisruptionBudget";
 import { Service } from "npm:kubernetes-models@4.5.1/v1/Service";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { needNow } from "./support/needs.ts";
+import { hasProgram } from "./support/servers/peers.ts";
 import { path } from "./support/servers/server_process.ts";
 import { serverOptions } from "./support/command_line.ts";
 import { textOf } from "./support/sessions/side.ts";
@@ -109,6 +111,7 @@ Deno.test("the release compiles deno task compile's program for five targets", (
   const { command } = config.tasks.compile;
   Deno.writeTextFileSync(`${folder}/deno`, '#!/bin/sh\necho "deno $*"\n', { mode: 0o755 });
   Deno.writeTextFileSync(`${folder}/jq`, '#!/bin/sh\necho "$COMMAND"\n', { mode: 0o755 });
+  needNow("bash", hasProgram("bash"));
   const { code, stdout, stderr } = new Deno.Command("bash", {
     args: ["-euo", "pipefail", "-c", run!],
     cwd: folder,

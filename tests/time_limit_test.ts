@@ -1,6 +1,7 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { path } from "./support/servers/server_process.ts";
 import { textOf } from "./support/sessions/side.ts";
+import { waitedFor, waitingFor } from "./support/waiting.ts";
 
 const PRELOAD = "tests/support/time_limit.ts";
 
@@ -50,4 +51,26 @@ Deno.test("busy", () => {
 Deno.test("deno task test loads the time limit before every file", () => {
   const { tasks } = JSON.parse(Deno.readTextFileSync(path("deno.json")));
   assertEquals(/--preload=(\S+)/.exec(tasks.test.command)?.[1], PRELOAD);
+});
+
+Deno.test("a wait ends with the name of what did not happen, before the test's limit does", async () => {
+  const never = new Promise<void>(() => {});
+  await assertRejects(
+    () => waitingFor(() => "rain", never, 1),
+    Error,
+    "waited in vain for 1 ms for: rain",
+  );
+  assertEquals(await waitingFor("sun", Promise.resolve(1), 1), 1);
+  assertEquals(waitedFor(), []);
+});
+
+Deno.test("a test that finds a tool missing says so, and is recorded", async () => {
+  const output = await run(`
+import { needNow } from "${path("tests/support/needs.ts")}";
+Deno.test("with it", () => needNow("paper", true));
+Deno.test("without it", () => needNow("pens", false));
+Deno.test("red", () => { throw new Error("red"); });
+`);
+  assertStringIncludes(output, "ignored: this test needs pens, which this machine lacks");
+  assertStringIncludes(output, "2 passed | 1 failed");
 });

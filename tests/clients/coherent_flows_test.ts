@@ -2,6 +2,7 @@ import { assertEquals, assertLessOrEqual } from "@std/assert";
 import { isInstalled } from "../support/servers/peers.ts";
 import { leastPermissions, path, ServerProcess } from "../support/servers/server_process.ts";
 import { textOf } from "../support/sessions/side.ts";
+import { needs } from "../support/needs.ts";
 
 const PYTHON = "/usr/bin/python3";
 
@@ -12,7 +13,7 @@ function run(args: readonly string[]): Deno.CommandOutput {
 
 Deno.test({
   name: "the flows of examples/coherent_pymemcache.py keep the rules of leases, locks and tokens",
-  ignore: !isInstalled([PYTHON, "-c", "import pymemcache"]),
+  ...needs("pymemcache", isInstalled([PYTHON, "-c", "import pymemcache"])),
   async fn(): Promise<void> {
     const folder = Deno.makeTempDirSync();
     {

@@ -18,6 +18,7 @@ import { randomFrom } from "../support/random.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import type { Peer, Side } from "../support/sessions/side.ts";
 import { startYrmcdsCounters, yrmcdsInstalled } from "../support/servers/yrmcds.ts";
+import { needs } from "../support/needs.ts";
 
 const REQUESTS = 5000;
 const CLIENTS = 4;
@@ -127,7 +128,7 @@ async function duel(theirs: Side, seed: number): Promise<void> {
 }
 
 Deno.test("random requests to the counter server get yrmcds's replies", {
-  ignore: !yrmcdsInstalled(),
+  ...needs("yrmcds", yrmcdsInstalled()),
 }, async (): Promise<void> => {
   await using theirs = await startYrmcdsCounters();
   await withSeed(drawSeed(), (seed) => duel(theirs, seed));

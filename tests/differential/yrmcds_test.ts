@@ -6,6 +6,7 @@ import type { SocketSide } from "../support/sessions/socket_side.ts";
 import { startYrmcds, yrmcdsInstalled } from "../support/servers/yrmcds.ts";
 import { Duel } from "./duel.ts";
 import { lockSources, OUR_YRMCDS_OPTIONS, YRMCDS_RULES } from "./yrmcds_rules.ts";
+import { needs } from "../support/needs.ts";
 
 const COMMANDS = 6000;
 
@@ -25,7 +26,7 @@ async function opCounts(side: SocketSide): Promise<Map<string, string>> {
 for (const io of TRANSPORTS) {
   Deno.test(
     `random locking gets yrmcds's replies, ${io}${there ? "" : "; yrmcds is not installed"}`,
-    { ignore: !there },
+    needs("yrmcds", there),
     async (): Promise<void> => {
       await using theirs = await startYrmcds();
       await using ours = await startLeased(io, OUR_YRMCDS_OPTIONS);

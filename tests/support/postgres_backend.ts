@@ -6,6 +6,7 @@ import { type RowBackend, withSingleRows } from "./single_rows.ts";
 import { sharedPostgres } from "./servers/databases.ts";
 import { HAS_POSTGRES, type PostgresServer } from "./servers/postgres.ts";
 import { until } from "./servers/server_process.ts";
+import { needs } from "./needs.ts";
 
 export const SETTINGS: PostgresSettings = { connectionsMax: 4, timeoutMs: 5000 };
 export const SHORT: PostgresSettings = { connectionsMax: 4, timeoutMs: 500 };
@@ -45,7 +46,7 @@ export function testPostgres(
   name: string,
   run: (url: string, server: PostgresServer) => Promise<void>,
 ): void {
-  Deno.test(`PostgreSQL: ${name}`, { ignore: !HAS_POSTGRES }, async () => {
+  Deno.test(`PostgreSQL: ${name}`, needs("PostgreSQL", HAS_POSTGRES), async () => {
     const server = await sharedPostgres();
     await run(await server.createDatabase(), server);
   });

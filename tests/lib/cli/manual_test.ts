@@ -6,6 +6,7 @@ import { SUBCOMMANDS } from "../../../lib/cli/subcommand.ts";
 import { MAIN } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
 import { hasProgram } from "../../support/servers/peers.ts";
+import { needs } from "../../support/needs.ts";
 
 /** Runs a program over a text in a file, named by the last argument. */
 function output(program: string, args: readonly string[], text: string): string {
@@ -34,12 +35,12 @@ Deno.test("the man page has every subcommand and every option that works", () =>
   }
 });
 
-Deno.test("mandoc finds no error in the man page", { ignore: !hasProgram("mandoc") }, () => {
+Deno.test("mandoc finds no error in the man page", needs("mandoc", hasProgram("mandoc")), () => {
   assertEquals(output("mandoc", ["-T", "lint", "-W", "error", "FILE"], manPage("0.1.0")), "");
 });
 
 for (const shell of ["bash", "zsh", "fish"]) {
-  Deno.test(`${shell} understands its completions`, { ignore: !hasProgram(shell) }, () => {
+  Deno.test(`${shell} understands its completions`, needs(shell, hasProgram(shell)), () => {
     assertEquals(output(shell, ["-n", "FILE"], completionText(shell)!), "");
   });
 }
@@ -55,7 +56,7 @@ const CASES: readonly (readonly [line: string, completions: string])[] = [
 
 Deno.test(
   "bash completes subcommands, options and choices",
-  { ignore: !hasProgram("bash") },
+  needs("bash", hasProgram("bash")),
   () => {
     const script =
       'source FILE; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _leased; echo "${COMPREPLY[*]}"';
@@ -72,7 +73,7 @@ Deno.test(
 
 Deno.test(
   "fish completes subcommands, options and choices",
-  { ignore: !hasProgram("fish") },
+  needs("fish", hasProgram("fish")),
   () => {
     for (const [line, completions] of CASES) {
       const script = `source FILE; complete -C "${line}"`;

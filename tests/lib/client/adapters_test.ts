@@ -4,6 +4,7 @@ import { newerPeersFolder } from "../../support/servers/peers.ts";
 import { path } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
 import { startLeased, testServers } from "./servers.ts";
+import { needs } from "../../support/needs.ts";
 
 testServers("values are cleared by prefix, and no other ones", async (address) => {
   const values = new PrefixedValues(address);
@@ -59,7 +60,7 @@ const PACKAGES = newerPeersFolder("node");
 
 Deno.test({
   name: "the suites that Keyv and BentoCache publish pass",
-  ignore: PACKAGES === undefined,
+  ...needs("newer peers", PACKAGES !== undefined),
   fn: async () => {
     await using server = await startLeased();
     const script = `${PACKAGES}/host_suites.mjs`;

@@ -1,3 +1,4 @@
+import { needs } from "../../support/needs.ts";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { isInstalled } from "../../support/servers/peers.ts";
 import { path } from "../../support/servers/server_process.ts";
@@ -12,6 +13,7 @@ import { Cache } from "@leased/client";
 import { LockedError, jsonCodec, type LoadOptions } from "@leased/client";
 import { bentoDriver } from "@leased/client/bentocache";
 import { KeyvStore } from "@leased/client/keyv";
+import { needs } from "../../support/needs.ts";
 const options: LoadOptions = { ttlSec: 60 };
 const cache = new Cache<string>("127.0.0.1", { codec: jsonCodec });
 const value: Promise<string | undefined> = cache.getOrLoad("k", (key) => key, options);
@@ -118,7 +120,7 @@ Deno.test("the package and the server have one version", () => {
 
 Deno.test({
   name: "the package works in a bare project of Node and of Deno, with TLS, and has types",
-  ignore: !isInstalled(["npm", "--version"]),
+  ...needs("npm", isInstalled(["npm", "--version"])),
   fn: async () => {
     const folder = await Deno.makeTempDir({ prefix: "leased-test-" });
     using certificates = new Certificates();

@@ -6,6 +6,7 @@ import { isInstalled } from "../../support/servers/peers.ts";
 import { path } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
 import { startLeased } from "./servers.ts";
+import { needs } from "../../support/needs.ts";
 
 const PYTHON = "/usr/bin/python3";
 const KEY_COUNT = 2_000;
@@ -52,7 +53,7 @@ const hasPylibmc = isInstalled([PYTHON, "-c", "import pylibmc"]);
 
 for (const [family, places] of [["IPv4", IPV4], ["IPv6", IPV6]] as const) {
   Deno.test(`each key goes to the server that libmemcached's weighted ketama gives it, ${family}`, {
-    ignore: !hasPylibmc || (family === "IPv6" && !hasIpv6()),
+    ...(family === "IPv6" && !hasIpv6() ? needs("IPv6", false) : needs("pylibmc", hasPylibmc)),
   }, () => compare(places, WEIGHTS));
 }
 
@@ -61,7 +62,7 @@ const ROUNDED = [[1, 2, 7], [1, 29, 30], [1, 1, 58], new Array<number>(25).fill(
 
 Deno.test(
   "shares of weights are rounded as libmemcached does",
-  { ignore: !hasPylibmc },
+  needs("pylibmc", hasPylibmc),
   async () => {
     for (const weights of ROUNDED) {
       const places = weights.map((_, index) => ({ hostname: `127.77.1.${index + 1}`, port: 0 }));
@@ -101,7 +102,7 @@ async function compare(
 Deno.test({
   name:
     "values over three servers: libmemcached finds those of the client, and the other way round",
-  ignore: !hasPylibmc,
+  ...needs("pylibmc", hasPylibmc),
   fn: async () => {
     await using stack = new AsyncDisposableStack();
     const servers: { server: string; weight: number }[] = [];

@@ -15,6 +15,7 @@ import {
   ServerProcess,
   TRANSPORTS,
 } from "../../support/servers/server_process.ts";
+import { needs } from "../../support/needs.ts";
 
 /** A server of a test, and the address that clients are given. */
 export interface TestServer extends AsyncDisposable {
@@ -84,16 +85,20 @@ export function testSaslServers(name: string, body: (address: string) => Promise
     await body(server.address);
   });
   for (const memcached of MEMCACHEDS) {
-    Deno.test(`${name}; memcached ${memcached.version}`, { ignore: !HAS_SASL_TOOLS }, async () => {
-      const folder = await Deno.makeTempDir({ prefix: "leased-test-" });
-      const side = await startMemcachedWithSasl(memcached, folder, SASL_LOGIN);
-      try {
-        await body((side.address as Deno.UnixConnectOptions).path);
-      } finally {
-        await side.close();
-        await Deno.remove(folder, { recursive: true });
-      }
-    });
+    Deno.test(
+      `${name}; memcached ${memcached.version}`,
+      needs("saslpasswd2", HAS_SASL_TOOLS),
+      async () => {
+        const folder = await Deno.makeTempDir({ prefix: "leased-test-" });
+        const side = await startMemcachedWithSasl(memcached, folder, SASL_LOGIN);
+        try {
+          await body((side.address as Deno.UnixConnectOptions).path);
+        } finally {
+          await side.close();
+          await Deno.remove(folder, { recursive: true });
+        }
+      },
+    );
   }
 }
 

@@ -8,6 +8,7 @@ import {
   ServerProcess,
   testTransports,
 } from "../../support/servers/server_process.ts";
+import { needs } from "../../support/needs.ts";
 
 // The journal of update tokens of whole servers, on a real disk.
 
@@ -185,7 +186,7 @@ Deno.test(
 );
 
 Deno.test("a full disk: token get is refused, reads and stores go on, and it recovers", {
-  ignore: !CAN_MOUNT,
+  ...needs("mount", CAN_MOUNT),
 }, async () => {
   using folder = new Folder();
   using _disk = mountTinyDisk(folder.state, 64 * 1024);
@@ -222,7 +223,7 @@ Deno.test("a full disk: token get is refused, reads and stores go on, and it rec
 
 Deno.test(
   "a restart on a full disk continues in the old journal, and makes a new one when there is room",
-  { ignore: !CAN_MOUNT },
+  needs("mount", CAN_MOUNT),
   async () => {
     using folder = new Folder();
     using _disk = mountTinyDisk(folder.state, 1280 * 1024);
@@ -256,7 +257,7 @@ Deno.test(
 Deno.test(
   "--token-recover on a full disk refuses to start and leaves the damaged journal where it was",
   {
-    ignore: !CAN_MOUNT,
+    ...needs("mount", CAN_MOUNT),
   },
   async () => {
     using folder = new Folder();

@@ -19,6 +19,7 @@ import {
   serveInThisThread,
 } from "../../support/servers/native_in_process.ts";
 import { TRANSPORTS } from "../../support/servers/server_process.ts";
+import { needs } from "../../support/needs.ts";
 
 /** The smallest ring of a thread that serves one connection: every receive and send goes through it. */
 const RING_ENTRIES = 64;
@@ -45,7 +46,7 @@ function testAllocations(name: string, isPossible: boolean, serve: () => Promise
     name: `${name} allocates nothing for requests, sockets included`,
     // A thread keeps the C library until it ends.
     sanitizeResources: false,
-    ignore: !isPossible,
+    ...needs("native", isPossible),
     async fn(t): Promise<void> {
       const marks = (await serve()).slice(WARM_UPS);
       const names = Object.keys(REQUESTS);

@@ -2,6 +2,7 @@ import { assert } from "@std/assert";
 import { Libc, microsecondClock } from "../../../lib/net/native/libc.ts";
 import { createClock, type TransportName } from "../../../lib/net/transports.ts";
 import { TRANSPORTS } from "../../support/servers/server_process.ts";
+import { needs } from "../../support/needs.ts";
 
 /** Of the runtime's clock, with room to spare. */
 const RESOLUTION_US = 100;
@@ -46,7 +47,7 @@ function uptimeMs(): number {
 
 Deno.test({
   name: "the clock of the native transport counts the time of suspensions",
-  ignore: !TRANSPORTS.includes("native"),
+  ...needs("native", TRANSPORTS.includes("native")),
   sanitizeResources: false,
   fn: () => {
     const clock = createClock("native");
@@ -57,7 +58,7 @@ Deno.test({
 });
 
 Deno.test("the clock of latencies counts microseconds", {
-  ignore: !TRANSPORTS.includes("native"),
+  ...needs("native", TRANSPORTS.includes("native")),
 }, () => {
   using libc = new Libc();
   const clockUs = new Float64Array(2);

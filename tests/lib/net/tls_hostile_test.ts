@@ -14,6 +14,7 @@ import {
   ServerProcess,
   TRANSPORTS,
 } from "../../support/servers/server_process.ts";
+import { needs } from "../../support/needs.ts";
 
 // Clients that break TLS on purpose. Beside each of them a plain client gets its replies, and the memory stays bounded.
 
@@ -37,7 +38,7 @@ function attack(
   run: (attacked: Attacked) => Promise<void>,
   ...args: string[]
 ): void {
-  Deno.test(`native: ${name}`, { ignore: !TRANSPORTS.includes("native") }, async () => {
+  Deno.test(`native: ${name}`, needs("native", TRANSPORTS.includes("native")), async () => {
     using certificates = new Certificates();
     const certificate = certificates.make("localhost");
     await using server = await ServerProcess.start({

@@ -10,6 +10,7 @@ import {
   TRANSPORTS,
   until,
 } from "../../support/servers/server_process.ts";
+import { needs } from "../../support/needs.ts";
 
 /** Open descriptors of a process (Linux). */
 function descriptorCount(pid: number): number {
@@ -220,7 +221,7 @@ test("a peer that ends its side gets the answers that are due", async (start) =>
 });
 
 Deno.test("native: a silent peer is asked for a sign of life after a minute", {
-  ignore: !TRANSPORTS.includes("native"),
+  ...needs("native", TRANSPORTS.includes("native")),
 }, async (): Promise<void> => {
   await using server = await ServerProcess.start({ io: "native" });
   using client = await server.connect();
@@ -546,7 +547,7 @@ test("UDP requests are answered by datagrams with the same id", async (start, io
 });
 
 Deno.test("native: conn_yields counts slices that ended before all was read", {
-  ignore: !TRANSPORTS.includes("native"),
+  ...needs("native", TRANSPORTS.includes("native")),
 }, async (): Promise<void> => {
   await using server = await ServerProcess.start({ io: "native" });
   using client = await server.connect();

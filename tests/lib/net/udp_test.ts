@@ -7,6 +7,7 @@ import {
   until,
 } from "../../support/servers/server_process.ts";
 import { UdpClient } from "../../support/servers/udp_client.ts";
+import { needs } from "../../support/needs.ts";
 
 const ARGS = ["-p", "-1", "-U", "-1", "-t", "2"];
 
@@ -75,7 +76,7 @@ test("replies to one datagram that are too long are not sent", async (start) => 
 });
 
 Deno.test("native: every datagram of a burst is stored, or counted as dropped", {
-  ignore: !TRANSPORTS.includes("native"),
+  ...needs("native", TRANSPORTS.includes("native")),
 }, async (): Promise<void> => {
   await using server = await ServerProcess.start({ args: ARGS, io: "native" });
   using client = await server.connect();

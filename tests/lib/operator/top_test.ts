@@ -13,6 +13,7 @@ import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
 import { MAIN, ServerProcess } from "../../support/servers/server_process.ts";
 import { bytesOf, textOf } from "../../support/sessions/side.ts";
 import { waitingFor } from "../../support/waiting.ts";
+import { needs } from "../../support/needs.ts";
 
 function table(text: string): Map<string, string> {
   return new Map(text.split("|").map((line) => line.split(" ") as [string, string]));
@@ -224,7 +225,7 @@ const OUR_SEQUENCES = /\x1b\[(?:\?1049[hl]|\?25[hl]|H|K)/g;
 
 Deno.test(
   "leased top obeys keys in a terminal, and gives it back",
-  { ignore: !HAS_SCRIPT },
+  needs("script", HAS_SCRIPT),
   async () => {
     await using server = await ServerProcess.start();
     using client = await server.connect();
@@ -247,7 +248,7 @@ Deno.test(
 );
 
 Deno.test("leased top sends a terminal nothing that a hostile server wrote", {
-  ignore: !HAS_SCRIPT,
+  ...needs("script", HAS_SCRIPT),
 }, async () => {
   const evil = "\x1b]0;evil\x07\x9b31m\x1b[2Jevil";
   await using server = new ScriptedPeer((line) => [

@@ -5,13 +5,14 @@ import { isInstalled } from "../../support/servers/peers.ts";
 import { startProxy } from "../../support/servers/proxy_process.ts";
 import { path, ServerProcess } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
+import { needs } from "../../support/needs.ts";
 
 // Clients that others wrote write and read rows through the proxy. One that is not installed is left out by name.
 
 for (const { name, probe, command } of ROW_CLIENTS) {
   Deno.test(
     `${name} writes and reads rows through the proxy`,
-    { ignore: !isInstalled(probe) },
+    needs(name, isInstalled(probe)),
     async () => {
       await using database = await createDatabase("SQLite");
       await using cache = await ServerProcess.start();
@@ -29,7 +30,7 @@ for (const { name, probe, command } of ROW_CLIENTS) {
 }
 
 Deno.test("examples/rows_pymemcache.py writes and reads a row", {
-  ignore: !isInstalled([PYTHON, "-c", "import pymemcache"]),
+  ...needs("pymemcache", isInstalled([PYTHON, "-c", "import pymemcache"])),
 }, async () => {
   await using database = await createDatabase("SQLite");
   await using proxy = await startProxy(database, []);

@@ -8,6 +8,7 @@ import { launchProxy, startProxy } from "../../support/servers/proxy_process.ts"
 import { Relay } from "../../support/servers/relay.ts";
 import { type Client, until } from "../../support/servers/server_process.ts";
 import { CAN_MOUNT, fillDisk, makeReadOnly, mountTinyDisk } from "../../support/tiny_disk.ts";
+import { needs } from "../../support/needs.ts";
 
 // A database fails under a server that serves its rows: hits go on, errors name the reason, and nothing is lost.
 
@@ -33,7 +34,7 @@ async function untilWritten(client: Client): Promise<void> {
 }
 
 Deno.test("SQLite: a full disk refuses writes by name; they succeed when there is room", {
-  ignore: !CAN_MOUNT,
+  ...needs("mount", CAN_MOUNT),
 }, async () => {
   await using database = await createDatabase("SQLite");
   const folder = `${database.folder}/disk`;
@@ -67,7 +68,7 @@ Deno.test("SQLite: a file that is deleted under the server refuses writes, also 
 });
 
 Deno.test("SQLite: a disk that is read only ends the start, and says why", {
-  ignore: !CAN_MOUNT,
+  ...needs("mount", CAN_MOUNT),
 }, async () => {
   await using database = await createDatabase("SQLite");
   const folder = `${database.folder}/disk`;
@@ -115,7 +116,7 @@ Deno.test("SQLite: a locked file refuses writes by name, and health says so; hit
 });
 
 Deno.test("PostgreSQL: a write whose session is terminated during its commit has an outcome", {
-  ignore: !HAS_POSTGRES,
+  ...needs("PostgreSQL", HAS_POSTGRES),
 }, async () => {
   const cluster = await PostgresServer.start();
   try {
@@ -152,7 +153,7 @@ Deno.test("PostgreSQL: a write whose session is terminated during its commit has
 });
 
 Deno.test("PostgreSQL: a database that turns read only refuses writes, and health says so", {
-  ignore: !HAS_POSTGRES,
+  ...needs("PostgreSQL", HAS_POSTGRES),
 }, async () => {
   const cluster = await PostgresServer.start();
   try {
@@ -188,7 +189,7 @@ Deno.test("PostgreSQL: a database that turns read only refuses writes, and healt
 });
 
 Deno.test("PostgreSQL: a full disk refuses writes and says so; they succeed when there is room", {
-  ignore: !HAS_POSTGRES || !CAN_MOUNT,
+  ...(HAS_POSTGRES ? needs("mount", CAN_MOUNT) : needs("PostgreSQL", false)),
 }, async () => {
   const place = await Deno.makeTempDir();
   await Deno.chmod(place, 0o755);
@@ -218,7 +219,7 @@ Deno.test("PostgreSQL: a full disk refuses writes and says so; they succeed when
 });
 
 Deno.test("PostgreSQL: the time of a write begins with its arrival, also behind one of its key", {
-  ignore: !HAS_POSTGRES,
+  ...needs("PostgreSQL", HAS_POSTGRES),
 }, async () => {
   const timeoutMs = 4000;
   const cluster = await PostgresServer.start();
@@ -255,7 +256,7 @@ Deno.test("PostgreSQL: the time of a write begins with its arrival, also behind 
 });
 
 Deno.test("PostgreSQL: sessions that are terminated, and a restart, are survived", {
-  ignore: !HAS_POSTGRES,
+  ...needs("PostgreSQL", HAS_POSTGRES),
 }, async () => {
   const cluster = await PostgresServer.start();
   try {
@@ -279,7 +280,7 @@ Deno.test("PostgreSQL: sessions that are terminated, and a restart, are survived
 });
 
 Deno.test("PostgreSQL: a standby is refused until it is promoted; then writes go on", {
-  ignore: !HAS_POSTGRES,
+  ...needs("PostgreSQL", HAS_POSTGRES),
 }, async () => {
   const primary = await PostgresServer.start();
   const standby = await primary.startStandby();

@@ -3,6 +3,7 @@ import { sharedPostgres, testDatabases } from "../../support/servers/databases.t
 import { HAS_POSTGRES, PostgresServer } from "../../support/servers/postgres.ts";
 import { runInit, startProxy } from "../../support/servers/proxy_process.ts";
 import { path, runToEnd } from "../../support/servers/server_process.ts";
+import { needs } from "../../support/needs.ts";
 
 const USAGE_ERROR = 64;
 const OS_ERROR = 71;
@@ -29,7 +30,7 @@ testDatabases("init --run makes the tables once, and keeps their rows", async (d
 });
 
 Deno.test("PostgreSQL: init --run by a user who may not create tables says so", {
-  ignore: !HAS_POSTGRES,
+  ...needs("PostgreSQL", HAS_POSTGRES),
 }, async () => {
   const server = await sharedPostgres();
   const owned = await server.createDatabase();
@@ -50,7 +51,7 @@ Deno.test("PostgreSQL: init --run by a user who may not create tables says so", 
 
 Deno.test(
   "PostgreSQL: init --follow names a wal_level that is not logical, as a start does",
-  { ignore: !HAS_POSTGRES },
+  needs("PostgreSQL", HAS_POSTGRES),
   async () => {
     const server = await PostgresServer.start({ level: "replica" });
     try {

@@ -6,6 +6,7 @@ import { isInstalled } from "../../support/servers/peers.ts";
 import { startNode, startProxy } from "../../support/servers/proxy_process.ts";
 import { path, type ServerProcess, until } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
+import { needs } from "../../support/needs.ts";
 
 // Clients that others wrote write rows at one node and read them at another. One that is not installed is left out by
 // name.
@@ -76,7 +77,7 @@ const all = (nodes: readonly ServerProcess[]): Promise<string> =>
 for (const client of [...ROW_CLIENTS, HASH_CLIENT]) {
   Deno.test(
     `${client.name} writes and reads rows through two nodes in turns`,
-    { ignore: !isInstalled(client.probe) },
+    needs(client.name, isInstalled(client.probe)),
     () => drive(client, `${client.name.replaceAll(/\W/g, "")}:`, all),
   );
 }
@@ -132,7 +133,9 @@ class Twemproxy implements AsyncDisposable {
 for (const client of ROW_CLIENTS.filter(({ name }) => !NOT_TEXT.test(name))) {
   Deno.test(
     `${client.name} writes and reads rows through twemproxy before two nodes`,
-    { ignore: !isInstalled(client.probe) || !isInstalled(["test", "-x", TWEMPROXY]) },
+    isInstalled(client.probe)
+      ? needs("nutcracker", isInstalled(["test", "-x", TWEMPROXY]))
+      : needs(client.name, false),
     async () => {
       await using stack = new AsyncDisposableStack();
       await drive(client, `twemproxy-${client.name}:`, async (nodes) => {

@@ -19,6 +19,7 @@ import { StoreMode } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { type RequestSlot, RequestState, RowBit } from "../../../store/rows/row_requests.ts";
 import { type TestDatabase, testDatabases } from "../../support/servers/databases.ts";
+import { until } from "../../support/servers/server_process.ts";
 import { keyIn, storeOptions } from "../../support/store.ts";
 
 /** An outcome that the database does not say is asked for once. */
@@ -119,10 +120,7 @@ class Setting implements AsyncDisposable {
     slot: RequestSlot,
   ): Promise<{ outcome: Outcome; version: number; value: string; text: string }> {
     const { requests } = this.cache.rows!;
-    for (;;) {
-      if (requests.stateOf(slot) === RequestState.DONE) break;
-      await new Promise((resolve) => setTimeout(resolve, 1));
-    }
+    await until(() => requests.stateOf(slot) === RequestState.DONE, 1);
     const item = requests.word(slot, REQUEST.RESULT);
     return {
       outcome: requests.outcomeOf(slot),
@@ -169,7 +167,7 @@ function changed(source: RowSource, methods: Partial<RowSource>): RowSource {
 
 /** Lets the loop take what was asked. */
 async function taken({ cache }: Setting): Promise<void> {
-  while (cache.rows!.requests.queued > 0) await new Promise((resolve) => setTimeout(resolve, 1));
+  await until(() => cache.rows!.requests.queued === 0, 1);
 }
 
 testDatabases("rows are written, read, counted and deleted", async (database) => {
@@ -399,7 +397,7 @@ testDatabases("who asks after a write gets no row that was read before it", asyn
     }));
   await rows.outcome(rows.ask(RowKind.STORE, "k", "old"));
   const before = rows.ask(RowKind.READ, "k");
-  while (!isRead) await new Promise((resolve) => setTimeout(resolve, 1));
+  await until(() => isRead, 1);
   await rows.outcome(rows.ask(RowKind.STORE, "k", "new", { owner: 2 }));
   const after = rows.ask(RowKind.READ, "k", "", { owner: 3 });
   const touch = rows.ask(RowKind.TOUCH, "k", "", { owner: 4 });
@@ -451,7 +449,7 @@ testDatabases("commands that read rows go a few at a time, in their order", asyn
   assertEquals(await rows.outcome(write), Outcome.STORED, "nothing else waits for them");
   assertEquals(begun, [...names.slice(0, 3), "token list"]);
   for (let index = 0; index < names.length + 1; index++) {
-    while (ends.length === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+    await until(() => ends.length > 0, 1);
     ends.shift()!();
   }
   for (const slot of [...slots, list]) assertEquals(await rows.outcome(slot), Outcome.OK);
@@ -486,12 +484,12 @@ testDatabases("a command ends with its connection, in progress or not", async (d
   const before = requests.inUse;
   end(3);
   end(4);
-  while (requests.inUse > before - 2) await new Promise((resolve) => setTimeout(resolve, 1));
+  await until(() => requests.inUse <= before - 2, 1);
   assertEquals(signals.has("uget waits"), false);
   assertEquals(signals.get("follow wait now 60000")!.aborted, true);
   assertEquals(signals.get("uget a")!.aborted, false);
   for (const index of [0, 1, 2]) end(index);
-  while (requests.inUse > before - 5) await new Promise((resolve) => setTimeout(resolve, 1));
+  await until(() => requests.inUse <= before - 5, 1);
 });
 
 testDatabases("replies that nobody receives leave memory to others", async (database) => {

@@ -7,6 +7,7 @@ import {
   until,
 } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
+import { needs } from "../../support/needs.ts";
 
 // Clients that hold locks and vanish without a packet: their host is cut off, or they say nothing more.
 
@@ -78,7 +79,7 @@ function names(prefix: string, count: number): string[] {
 
 for (const io of TRANSPORTS) {
   Deno.test(`${io}: locks of clients whose host vanishes are freed by keepalive${cannot}`, {
-    ignore: networks === undefined,
+    ...needs("network namespaces", networks !== undefined),
   }, async (): Promise<void> => {
     using networks = TwoNetworks.create()!;
     const { onServer, onClient, serverAddress } = networks;

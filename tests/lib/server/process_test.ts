@@ -15,6 +15,7 @@ import {
   testTransports as test,
   TRANSPORTS,
 } from "../../support/servers/server_process.ts";
+import { needs } from "../../support/needs.ts";
 
 test(
   "the server says where it listens, with how much memory, how many threads, how and on what",
@@ -52,7 +53,7 @@ test("the server ends with 0 at SIGINT, SIGTERM and SIGUSR1, and stays at SIGHUP
 // Over the portable transport the runtime closes connections that it has not accepted.
 Deno.test(
   "native: requests sent before the signal are answered, also on connections that wait to be accepted",
-  { ignore: !TRANSPORTS.includes("native") },
+  needs("native", TRANSPORTS.includes("native")),
   async () => {
     await using server = await ServerProcess.start({ io: "native", args: ["-t", "1"] });
     server.signal("SIGSTOP");
@@ -169,7 +170,7 @@ Deno.test("a missing permission ends with 77 and the line that would do, which d
 });
 
 Deno.test("the line that would do keeps --allow-ffi, or says what it costs to go without", {
-  ignore: !TRANSPORTS.includes("native"),
+  ...needs("native", TRANSPORTS.includes("native")),
 }, async () => {
   for (const permissions of [[], ["--allow-ffi"]]) {
     const { code, stderr } = await runToEnd({ args: ["-p", "-1"], permissions });

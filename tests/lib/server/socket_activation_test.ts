@@ -34,6 +34,7 @@ while True:
     while not os.path.exists(os.environ["RESTART"]):
         time.sleep(0.02)
 `;
+import { needs } from "../../support/needs.ts";
 
 const CAN_RUN = TRANSPORTS.includes("native") && isInstalled(["python3", "-c", ""]);
 
@@ -69,7 +70,7 @@ async function pidOf(manager: ServerProcess, number: number): Promise<number> {
 
 Deno.test(
   "clients wait while a server with passed sockets restarts",
-  { ignore: !CAN_RUN },
+  needs("python3", CAN_RUN),
   async () => {
     const folder = Deno.makeTempDirSync();
     const restart = `${folder}/restart`;
@@ -93,7 +94,7 @@ Deno.test(
 );
 
 Deno.test("a passed Unix socket keeps its file; a socket that no option names is warned of", {
-  ignore: !CAN_RUN,
+  ...needs("python3", CAN_RUN),
 }, async () => {
   const folder = Deno.makeTempDirSync();
   const path = `${folder}/socket`;

@@ -13,6 +13,7 @@ import {
 import { decodeStart, encodeStart } from "../../../lib/snapshot/snapshot_format.ts";
 import { tableBytes } from "../../../store/setup.ts";
 import { CAN_MOUNT, mountTinyDisk } from "../../support/tiny_disk.ts";
+import { needs } from "../../support/needs.ts";
 
 // A server with --snapshot, as users run it.
 
@@ -312,7 +313,7 @@ Deno.test("a server that is killed at any moment of its stop starts empty, or wi
 
 Deno.test({
   name: "a full disk: the server ends, the last file stays, and the next start is empty",
-  ignore: !CAN_MOUNT,
+  ...needs("mount", CAN_MOUNT),
   fn: async () => {
     using folder = new SnapshotFolder();
     const disk = `${folder.folder}/disk`;

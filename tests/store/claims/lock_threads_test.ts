@@ -21,7 +21,7 @@ function startWorker(order: LockOrder): Promise<LockReport> {
     worker.onmessage = ({ data }: MessageEvent<LockReport>) => resolve(data);
     worker.onerror = ({ message }) => resolve({ grants: [], error: message });
   });
-  return waitingFor("a worker's report", report);
+  return waitingFor("a worker's report", report, Infinity);
 }
 
 /** Of those who asked for a key, who asked sooner got it sooner. */

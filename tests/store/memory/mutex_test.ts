@@ -31,7 +31,7 @@ function startWorker(order: StressOrder): Promise<StressReport> {
     worker.onmessage = ({ data }: MessageEvent<StressReport>) => resolve(data);
     worker.onerror = ({ message }) => resolve({ swaps: 0, error: message });
   });
-  return waitingFor("a worker's report", report);
+  return waitingFor("a worker's report", report, Infinity);
 }
 
 /**
@@ -106,7 +106,7 @@ for (const holders of [1, 3]) {
       mutex.unlock();
     }
     Atomics.store(words, HOLDER.DONE, 1);
-    await waitingFor("the holders' end", Promise.all(ended));
+    await waitingFor("the holders' end", Promise.all(ended), Infinity);
     waited.sort((a, b) => a - b);
     assertLess(waited[HAND_OVERS / 2]!, TURNS_MAX, `${waited}`);
   });

@@ -2,6 +2,8 @@ import { assert, assertEquals } from "@std/assert";
 import manifest from "../../../deno.json" with { type: "json" };
 import { freePorts } from "../free_ports.ts";
 import { path, ServerProcess } from "../servers/server_process.ts";
+import { needNow } from "../needs.ts";
+import { hasProgram } from "../servers/peers.ts";
 import type { Block } from "./markdown.ts";
 
 /** A command of a document, and the lines that the document says it prints. */
@@ -132,6 +134,7 @@ export class DocumentShell implements AsyncDisposable {
     text = text.replace("deno task tokens", TOKENS_TASK);
     text = text.replace(/(?:npx -y deno@\S+|deno) task proxy$/, PROXY_TASK);
     PORTS.forEach((port, index) => text = text.replaceAll(port, this.#ports[index]!));
+    needNow("bash", hasProgram("bash"));
     return new Deno.Command("bash", {
       args: [
         "-c",

@@ -1,3 +1,8 @@
+import { needNow } from "../needs.ts";
+import { hasProgram } from "./peers.ts";
+
+const HAS_OPENSSL = hasProgram("openssl");
+
 /** A certificate and its key, in PEM, in files. */
 export interface Certificate {
   readonly certPath: string;
@@ -54,6 +59,7 @@ export class Certificates implements Disposable {
 
 /** Runs a command of `openssl`. */
 export function openssl(...args: string[]): void {
+  needNow("openssl", HAS_OPENSSL);
   const { success, stderr } = new Deno.Command("openssl", { args, stderr: "piped" }).outputSync();
   if (!success) {
     throw new Error(`Cannot run openssl ${args[0]}: ${new TextDecoder().decode(stderr)}`);

@@ -3,6 +3,7 @@ import { SqliteBackend } from "../../../lib/rows/databases/sqlite.ts";
 import { DEFAULT_TABLE, type TableNames } from "../../../lib/rows/databases/table.ts";
 import { type RowBackend, withSingleRows } from "../single_rows.ts";
 import { HAS_POSTGRES, PostgresServer } from "./postgres.ts";
+import { needs } from "../needs.ts";
 
 /** An empty database for one test. */
 export interface TestDatabase extends AsyncDisposable {
@@ -67,9 +68,13 @@ export function testDatabases(
   kinds: readonly DatabaseKind[] = ["SQLite", "PostgreSQL"],
 ): void {
   for (const kind of kinds) {
-    Deno.test(`${kind}: ${name}`, { ignore: kind === "PostgreSQL" && !HAS_POSTGRES }, async () => {
-      await using database = await createDatabase(kind);
-      await run(database);
-    });
+    Deno.test(
+      `${kind}: ${name}`,
+      kind === "PostgreSQL" ? needs(kind, HAS_POSTGRES) : {},
+      async () => {
+        await using database = await createDatabase(kind);
+        await run(database);
+      },
+    );
   }
 }

@@ -2,6 +2,7 @@ import { freePort } from "../free_ports.ts";
 import { newerPeers } from "./peers.ts";
 import { SocketSide } from "../sessions/socket_side.ts";
 import { until } from "./server_process.ts";
+import { needs, note } from "../needs.ts";
 
 /** A memcached that can be started. */
 export interface Memcached {
@@ -26,9 +27,11 @@ export function testWithMemcached(
   obstacle: string = MEMCACHEDS.length === 0 ? "memcached not installed" : "",
 ): void {
   if (obstacle !== "") {
-    Deno.test(`${name}; ${obstacle}`, { ignore: true }, () => {});
+    const tool = MEMCACHEDS.length === 0 ? "memcached" : obstacle;
+    Deno.test(`${name}; ${obstacle}`, needs(tool, false), () => {});
     return;
   }
+  note("memcached", true);
   for (const memcached of MEMCACHEDS) {
     Deno.test(`${name}; memcached ${memcached.version}`, (t) => body(memcached, t));
   }

@@ -77,7 +77,7 @@ export async function serveInThisThread(server: InProcessServer): Promise<void> 
   lifecycle.phase = LifecyclePhase.RUNNING;
   transport.serve();
   host.close();
-  const failure = await waitingFor("the load's result", failed);
+  const failure = await waitingFor("the load's result", failed, Infinity);
   worker.terminate();
   if (failure !== "") throw new Error(failure);
 }

@@ -42,7 +42,7 @@ export interface ClusterSettings {
   readonly level?: "replica" | "logical";
 }
 
-/** A cluster. Its processes are no children of this one: `stop` ends them. */
+/** A cluster. Its processes are no children of this one: `stop` ends them, and so does the end of this process. */
 export class PostgresServer {
   port = freePort();
   readonly #folder: string;
@@ -74,12 +74,23 @@ export class PostgresServer {
   async #start(): Promise<void> {
     for (let starts = 1;; starts++) {
       try {
-        return await this.#control("start");
+        await this.#control("start");
+        return await this.#stopWithThisProcess();
       } catch (error) {
         if (starts === STARTS_MAX) throw error;
         this.port = freePort();
       }
     }
+  }
+
+  /** Stops the cluster when this process has ended and not stopped it, as when it is killed. */
+  async #stopWithThisProcess(): Promise<void> {
+    const stop = [`${PROGRAMS}/pg_ctl`, "stop", "-s", "-m", "immediate", "-D", this.#data];
+    const words = IS_ROOT ? ["runuser", "-u", USER, "--", ...stop] : stop;
+    const script = `folder=$1; shift
+      ( while kill -0 ${Deno.pid} && [ -d "$folder" ]; do sleep 1; done
+        [ -d "$folder" ] && "$@" && rm -rf "$folder" ) >/dev/null 2>&1 </dev/null &`;
+    await output("setsid", ["sh", "-c", script, "sh", this.#folder, ...words]);
   }
 
   /** Makes an empty database. @returns Its URL. */

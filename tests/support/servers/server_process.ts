@@ -110,15 +110,22 @@ export function residentKib(pid: number): number {
   return Number(/VmRSS:\s+(\d+)/.exec(Deno.readTextFileSync(`/proc/${pid}/status`))![1]);
 }
 
-/** Waits until `holds`; the test's own time limit ends a wait in vain. */
+/** Waits until `holds`. @throws Error when that takes longer than an event may. */
 export async function until(
   holds: () => boolean | Promise<boolean>,
   lookEveryMs = 20,
 ): Promise<void> {
+  let isOver = false;
   const wait = async (): Promise<void> => {
-    while (!await holds()) await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
+    while (!isOver && !await holds()) {
+      await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
+    }
   };
-  await waitingFor(() => `${holds}`, wait());
+  try {
+    await waitingFor(() => `${holds}`, wait());
+  } finally {
+    isOver = true;
+  }
 }
 
 /** A server as users start it: another process, driven over its sockets. */

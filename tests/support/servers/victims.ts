@@ -9,6 +9,8 @@ import {
 import { resolveAddresses } from "../../../lib/net/native/socket_address.ts";
 import { Client } from "./server_process.ts";
 import { bytesOf, textOf } from "../sessions/side.ts";
+import { needNow } from "../needs.ts";
+import { hasProgram } from "./peers.ts";
 
 /** A client that is there to be ended. */
 export interface Victim {
@@ -68,6 +70,7 @@ async function startProcess(port: number, request: string): Promise<Victim> {
     /[^ -~]|[\\]/g,
     (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`,
   );
+  needNow("bash", hasProgram("bash"));
   const child = new Deno.Command("bash", {
     args: ["-c", script, escaped],
     stdin: "piped",

@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import type { Browser, Page } from "npm:playwright-core@1.65.1";
 import { type ProcessOptions, ServerProcess } from "../../../support/servers/server_process.ts";
+import { needs } from "../../../support/needs.ts";
 
 export type { Page } from "npm:playwright-core@1.65.1";
 
@@ -30,7 +31,7 @@ export function pageTest(
 export function browserTest(name: string, run: () => Promise<void>): void {
   Deno.test({
     name: `${name}${hasChromium ? "" : " (ignored: needs Debian's package chromium)"}`,
-    ignore: !hasChromium,
+    ...needs("chromium", hasChromium),
     // The browser's driver keeps timers and pipes of its own.
     sanitizeOps: false,
     sanitizeResources: false,

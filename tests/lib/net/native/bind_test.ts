@@ -4,11 +4,12 @@ import { bindNative } from "../../../../lib/net/native/bind.ts";
 import { NATIVE_OPTIONS } from "../../../support/servers/native_in_process.ts";
 import { replaceCalls } from "../../../support/servers/replaced_calls.ts";
 import { TRANSPORTS } from "../../../support/servers/server_process.ts";
+import { needs } from "../../../support/needs.ts";
 
 const SECONDS_BETWEEN = 5;
 
 Deno.test("freed memory of the C library is given back to the system every few seconds", {
-  ignore: !TRANSPORTS.includes("native"),
+  ...needs("native", TRANSPORTS.includes("native")),
 }, (): void => {
   const trims: number[] = [];
   using _replaced = replaceCalls<{ malloc_trim: (keep: number) => number }>(() => ({

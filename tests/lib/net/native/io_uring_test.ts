@@ -54,8 +54,8 @@ import {
 } from "../../../support/servers/server_process.ts";
 import { ConversationSide } from "../../../support/sessions/conversation_side.ts";
 import { bytesOf, textOf } from "../../../support/sessions/side.ts";
+import { needs } from "../../../support/needs.ts";
 
-const ignore = IO_URING_MISSING !== "";
 const ENTRIES = 8;
 const OS_ERROR = 71;
 const NO_IO_URING = path("tests/support/servers/no_io_uring.ts");
@@ -121,7 +121,10 @@ function exchange(libc: Libc, ring: TestedRing, words: readonly string[]): strin
 
 const WORDS = ["one", "two", "three", "four", "five"];
 
-Deno.test({ name: "a ring sends and receives for several sockets at once", ignore }, () => {
+Deno.test({
+  name: "a ring sends and receives for several sockets at once",
+  ...needs("io_uring", IO_URING_MISSING === ""),
+}, () => {
   using libc = new Libc();
   const ring = new TestedRing(libc);
   // More rounds than entries, so that both rings wrap.
@@ -130,7 +133,10 @@ Deno.test({ name: "a ring sends and receives for several sockets at once", ignor
   }
 });
 
-Deno.test({ name: "an operation of a ring never waits, and tells its error", ignore }, () => {
+Deno.test({
+  name: "an operation of a ring never waits, and tells its error",
+  ...needs("io_uring", IO_URING_MISSING === ""),
+}, () => {
   using libc = new Libc();
   using pair = new Pair(libc);
   const [ours, theirs] = pair.ends;
@@ -147,7 +153,10 @@ Deno.test({ name: "an operation of a ring never waits, and tells its error", ign
   assertEquals([...results.subarray(0, 2)], [0, -EPIPE]);
 });
 
-Deno.test({ name: "completions that do not fit the ring are waited for", ignore }, () => {
+Deno.test({
+  name: "completions that do not fit the ring are waited for",
+  ...needs("io_uring", IO_URING_MISSING === ""),
+}, () => {
   using libc = new Libc();
   const open = openRing(libc, ENTRIES);
   const ring = new TestedRing(libc, open);
@@ -164,7 +173,10 @@ const WARM_UP_RUNS = 20_000;
 const MEASURED_RUNS = 100_000;
 const ATTEMPTS = 5;
 
-Deno.test({ name: "a run of a ring allocates nothing", ignore }, () => {
+Deno.test({
+  name: "a run of a ring allocates nothing",
+  ...needs("io_uring", IO_URING_MISSING === ""),
+}, () => {
   using libc = new Libc();
   using pair = new Pair(libc);
   const ring = new TestedRing(libc);
@@ -188,7 +200,7 @@ const EBADR = 53;
 
 Deno.test({
   name: "a wait for completions goes on after a signal, and is given up when the kernel lost some",
-  ignore,
+  ...needs("io_uring", IO_URING_MISSING === ""),
 }, () => {
   let failures: number[] = [];
   using _replaced = replaceCalls<LibcErrors & { io_uring_enter: Enter }>((calls) => ({
@@ -222,7 +234,7 @@ Deno.test({
 
 Deno.test({
   name: "a kernel that takes few operations, or none, leaves the others untouched",
-  ignore,
+  ...needs("io_uring", IO_URING_MISSING === ""),
 }, () => {
   let taken = ENTRIES;
   using _replaced = replaceCalls<{ io_uring_enter: Enter }>(({ io_uring_enter }) => ({
@@ -253,7 +265,7 @@ const SETUP_ERRORS: readonly (readonly [errno: number, reason: RegExp])[] = [
 
 Deno.test({
   name: "the reason why there is no ring is told",
-  ignore: !TRANSPORTS.includes("native"),
+  ...needs("native", TRANSPORTS.includes("native")),
 }, () => {
   for (const [errno, reason] of SETUP_ERRORS) {
     using _failing = failingSetup(errno);
@@ -318,7 +330,10 @@ type RingCalls =
   & { readonly mmap: () => Deno.PointerValue };
 
 for (const [reason, replace] of LACKING) {
-  Deno.test({ name: `a kernel is refused, and its ring closed: ${reason.source}`, ignore }, () => {
+  Deno.test({
+    name: `a kernel is refused, and its ring closed: ${reason.source}`,
+    ...needs("io_uring", IO_URING_MISSING === ""),
+  }, () => {
     using open = new LeftOpen();
     using _replaced = replaceCalls<LibcErrors & RingCalls>((calls) => ({
       ...calls,
@@ -360,7 +375,10 @@ type OpeningCalls = Readonly<Record<"io_uring_setup", Setup>> & {
   readonly close: (fd: number) => number;
 };
 
-Deno.test({ name: "rings for some threads only are closed, and the reason told", ignore }, () => {
+Deno.test({
+  name: "rings for some threads only are closed, and the reason told",
+  ...needs("io_uring", IO_URING_MISSING === ""),
+}, () => {
   using open = new LeftOpen();
   using _failing = failingSetup(ENOMEM, 2);
   const options = { ...NATIVE_OPTIONS, threads: 3, ioUring: "auto" } as const;
@@ -370,7 +388,10 @@ Deno.test({ name: "rings for some threads only are closed, and the reason told",
   bound.close();
 });
 
-Deno.test({ name: "a socket's error, which it reports only once, stands", ignore }, () => {
+Deno.test({
+  name: "a socket's error, which it reports only once, stands",
+  ...needs("io_uring", IO_URING_MISSING === ""),
+}, () => {
   using libc = new Libc();
   using pair = new Pair(libc);
   const [ours, theirs] = pair.ends;
@@ -385,7 +406,10 @@ Deno.test({ name: "a socket's error, which it reports only once, stands", ignore
 });
 
 Deno.test(
-  { name: "sockets that are ready together are read by the ring, without calls", ignore },
+  {
+    name: "sockets that are ready together are read by the ring, without calls",
+    ...needs("io_uring", IO_URING_MISSING === ""),
+  },
   () => {
     using libc = new Libc();
     using first = new Pair(libc);
@@ -416,7 +440,7 @@ Deno.test(
 
 Deno.test({
   name: "operations that fail, move few bytes or are not begun lose and double nothing",
-  ignore,
+  ...needs("io_uring", IO_URING_MISSING === ""),
   // A thread keeps the C library until it ends.
   sanitizeResources: false,
   async fn(): Promise<void> {
@@ -448,7 +472,10 @@ Deno.test({
 });
 
 Deno.test(
-  { name: "with io_uring the server says so, and stats settings too", ignore },
+  {
+    name: "with io_uring the server says so, and stats settings too",
+    ...needs("io_uring", IO_URING_MISSING === ""),
+  },
   async () => {
     for (const ioUring of ["on", "auto", "off"] as const) {
       await using server = await ServerProcess.start({ io: "native", ioUring });
@@ -463,7 +490,7 @@ Deno.test(
 
 Deno.test(
   "without io_uring the server says why, once, and serves; -o io_uring=on refuses to start",
-  { ignore: !TRANSPORTS.includes("native") },
+  needs("native", TRANSPORTS.includes("native")),
   async (): Promise<void> => {
     const options = { io: "native", main: NO_IO_URING, permissions: ["--allow-all"] } as const;
     await using server = await ServerProcess.start(options);

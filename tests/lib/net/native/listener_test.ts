@@ -18,6 +18,7 @@ import { bindNetwork, reserveUnix, startListening } from "../../../../lib/net/na
 import { PassedSockets } from "../../../../lib/net/native/passed_sockets.ts";
 import { ListenError } from "../../../../lib/net/transport.ts";
 import { TRANSPORTS } from "../../../support/servers/server_process.ts";
+import { needs } from "../../../support/needs.ts";
 
 const ANY_PORT = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "auto" } as const;
 
@@ -26,7 +27,7 @@ const GETSOCKOPT = {
 } as const;
 
 Deno.test("an accepted connection gives a silent peer up after two minutes", {
-  ignore: !TRANSPORTS.includes("native"),
+  ...needs("native", TRANSPORTS.includes("native")),
 }, (): void => {
   using libc = new Libc();
   const own = Deno.dlopen("libc.so.6", GETSOCKOPT);
@@ -51,7 +52,7 @@ Deno.test("an accepted connection gives a silent peer up after two minutes", {
 });
 
 Deno.test("a port that the kernel chose belongs to one server before it listens", {
-  ignore: !TRANSPORTS.includes("native"),
+  ...needs("native", TRANSPORTS.includes("native")),
 }, (): void => {
   using libc = new Libc();
   const passed = new PassedSockets(libc, []);
@@ -64,7 +65,7 @@ Deno.test("a port that the kernel chose belongs to one server before it listens"
 });
 
 Deno.test("a socket file that a server left behind is replaced, also by a relative path", {
-  ignore: !TRANSPORTS.includes("native"),
+  ...needs("native", TRANSPORTS.includes("native")),
 }, async () => {
   using libc = new Libc();
   const folder = await Deno.makeTempDir();

@@ -9,6 +9,7 @@ import {
 import { sendDatagram } from "../../../../lib/net/native/notify_socket.ts";
 import { unixAddress } from "../../../../lib/net/native/socket_address.ts";
 import { ServerProcess, TRANSPORTS, until } from "../../../support/servers/server_process.ts";
+import { needs } from "../../../support/needs.ts";
 
 /** A service manager's socket. */
 class Manager implements Disposable {
@@ -42,20 +43,24 @@ class Manager implements Disposable {
 
 const isNative = TRANSPORTS.includes("native");
 
-Deno.test("sendDatagram() sends to a path and to an abstract name", { ignore: !isNative }, () => {
-  const folder = Deno.makeTempDirSync();
-  using libc = new Libc();
-  for (const name of [`${folder}/socket`, `@leased-test-${Deno.pid}`]) {
-    using manager = new Manager(name);
-    assert(sendDatagram(libc, name, "READY=1"));
-    assertEquals(manager.receive(), "READY=1");
-  }
-  assert(!sendDatagram(libc, `${folder}/none`, "READY=1"));
-  Deno.removeSync(folder, { recursive: true });
-});
+Deno.test(
+  "sendDatagram() sends to a path and to an abstract name",
+  needs("native", isNative),
+  () => {
+    const folder = Deno.makeTempDirSync();
+    using libc = new Libc();
+    for (const name of [`${folder}/socket`, `@leased-test-${Deno.pid}`]) {
+      using manager = new Manager(name);
+      assert(sendDatagram(libc, name, "READY=1"));
+      assertEquals(manager.receive(), "READY=1");
+    }
+    assert(!sendDatagram(libc, `${folder}/none`, "READY=1"));
+    Deno.removeSync(folder, { recursive: true });
+  },
+);
 
 Deno.test("a server tells its service manager that it is ready, and that it stops", {
-  ignore: !isNative,
+  ...needs("native", isNative),
 }, async () => {
   const name = `@leased-test-manager-${Deno.pid}`;
   using manager = new Manager(name);

@@ -11,10 +11,12 @@ import {
   resolveAddresses,
   unixAddress,
 } from "../../../../lib/net/native/socket_address.ts";
+import { needs } from "../../../support/needs.ts";
 
-const ignore = !libcAvailable();
-
-Deno.test({ name: "resolveAddresses() reads numeric addresses", ignore }, () => {
+Deno.test({
+  name: "resolveAddresses() reads numeric addresses",
+  ...needs("native", libcAvailable()),
+}, () => {
   using libc = new Libc();
   const [four] = resolveAddresses(libc, "tcp", "127.0.0.1", 11211);
   assertEquals(four!.family, AF_INET);
@@ -24,7 +26,10 @@ Deno.test({ name: "resolveAddresses() reads numeric addresses", ignore }, () => 
   assertEquals(readAddress(six!.bytes), { hostname: "::1", port: 65535 });
 });
 
-Deno.test({ name: "resolveAddresses() gives nothing for what is no address", ignore }, () => {
+Deno.test({
+  name: "resolveAddresses() gives nothing for what is no address",
+  ...needs("native", libcAvailable()),
+}, () => {
   using libc = new Libc();
   assertEquals(resolveAddresses(libc, "tcp", "300.1.2.3.4", 1), []);
 });

@@ -9,6 +9,7 @@ import { startNode } from "../../../support/servers/proxy_process.ts";
 import { Relay } from "../../../support/servers/relay.ts";
 import { type Client, type ServerProcess, until } from "../../../support/servers/server_process.ts";
 import { read, Shop, untilReads } from "../views/shop.ts";
+import { needs } from "../../../support/needs.ts";
 
 const EACH = ["product:1", "name:Chess", "name:Diary", "row"];
 const BEFORE = ['{"id":1,"name":"Lost","category":"Books"}', "2", "3", "lost"];
@@ -170,7 +171,7 @@ const FAILOVERS: Readonly<Record<string, Failover>> = {
 };
 for (const [how, { fail, gap }] of Object.entries(FAILOVERS)) {
   Deno.test(`the primary dies, ${how}: no value stays that the new one lacks or has changed`, {
-    ignore: !HAS_POSTGRES,
+    ...needs("PostgreSQL", HAS_POSTGRES),
   }, () => checkFailover(fail, gap));
 }
 
@@ -180,7 +181,7 @@ function askEnds(backend: { endOfLog(): Promise<bigint> }, count: number): Promi
 }
 
 Deno.test("the old primary lives on beside the new one: the first new connection ends its log", {
-  ignore: !HAS_POSTGRES,
+  ...needs("PostgreSQL", HAS_POSTGRES),
 }, async () => {
   const primary = await PostgresServer.start();
   const standby = await primary.startStandby();

@@ -13,6 +13,7 @@ import {
 } from "../../../support/servers/databases.ts";
 import { HAS_POSTGRES } from "../../../support/servers/postgres.ts";
 import { runInit } from "../../../support/servers/proxy_process.ts";
+import { needs } from "../../../support/needs.ts";
 
 const SHOP = `
 CREATE TABLE product (id INTEGER PRIMARY KEY, name TEXT, category TEXT);
@@ -130,7 +131,7 @@ Deno.test("SQLite: one missing trigger is a mistake", async () => {
 
 Deno.test({
   name: "PostgreSQL: what its log and its types refuse",
-  ignore: !HAS_POSTGRES,
+  ...needs("PostgreSQL", HAS_POSTGRES),
   fn: async () => {
     const url = await (await sharedPostgres()).createDatabase();
     const database = { url } as TestDatabase;
@@ -182,7 +183,7 @@ Deno.test({
 
 Deno.test({
   name: "PostgreSQL: init publishes no table whose writers would fail then",
-  ignore: !HAS_POSTGRES,
+  ...needs("PostgreSQL", HAS_POSTGRES),
   fn: async () => {
     const url = await (await sharedPostgres()).createDatabase();
     const folder = await Deno.makeTempDir();
