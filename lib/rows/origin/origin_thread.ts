@@ -27,7 +27,7 @@ import { RowLoop } from "../row_loop.ts";
 import { removeRows } from "../row_removal.ts";
 import { StartError } from "./start_error.ts";
 import { StepRunner } from "./step_runner.ts";
-import { Upkeep } from "./upkeep.ts";
+import { SYSTEM_CLOCK, Upkeep } from "./upkeep.ts";
 
 /** Ended tokens kept in memory; the database remembers the used ones for longer. */
 const ENDED_TOKENS_MAX = 10_000;
@@ -121,6 +121,7 @@ export class OriginThread {
     const source = databaseSource(this.#flows, runner, commands, () => this.#desk.stop());
     this.#loop = new RowLoop(cache, source, options.expiry === "column");
     this.#upkeep = new Upkeep({
+      clock: SYSTEM_CLOCK,
       ...{ options, backend, runner, follower, lagGuard, say },
       flows: this.#flows,
       right: this.#right,

@@ -23,8 +23,27 @@ const PURGE_INTERVAL_MS = 60_000;
 /** Longest pause between two questions for outcomes that are unknown. */
 const RESOLVE_PAUSE_MS_MAX = 30_000;
 
+/** The time of upkeep; tests move another one. */
+export interface UpkeepClock {
+  /** Never runs backwards. */
+  nowMs(): number;
+  unixMs(): number;
+  /** Calls `act` every `ms`. @returns Ends that. */
+  every(ms: number, act: () => void): () => void;
+}
+
+export const SYSTEM_CLOCK: UpkeepClock = {
+  nowMs: () => performance.now(),
+  unixMs: () => Date.now(),
+  every(ms, act) {
+    const timer = setInterval(act, ms);
+    return () => clearInterval(timer);
+  },
+};
+
 /** The parts of an origin that its upkeep asks. */
 export interface UpkeepWorld {
+  readonly clock: UpkeepClock;
   readonly options: RowsOptions;
   readonly backend: Backend;
   readonly flows: Flows<CacheClient>;
@@ -42,31 +61,33 @@ export interface UpkeepWorld {
 /** What an origin does again and again: renews its right, asks for outcomes that are unknown, sends its state. */
 export class Upkeep {
   readonly #world: UpkeepWorld;
-  #timers: readonly ReturnType<typeof setInterval>[] = [];
+  #timers: readonly (() => void)[] = [];
   #isConfirming = false;
   #isConfirmed = true;
   #isDeposed = false;
   #isTicking = false;
-  #purgeMs = performance.now();
+  #purgeMs: number;
   #resolveMs = 0;
   #resolvePauseMs = TICK_MS;
 
   constructor(world: UpkeepWorld) {
     this.#world = world;
+    this.#purgeMs = world.clock.nowMs();
   }
 
   /** Begins, and sends the state. */
   start(): void {
-    const confirmMs = Math.min(TICK_MS, this.#world.options.rightMs / CONFIRMATIONS);
+    const { clock, options } = this.#world;
+    const confirmMs = Math.min(TICK_MS, options.rightMs / CONFIRMATIONS);
     this.#timers = [
-      setInterval(() => void this.#tick(), TICK_MS),
-      setInterval(() => void this.#confirm(), confirmMs),
+      clock.every(TICK_MS, () => void this.#tick()),
+      clock.every(confirmMs, () => void this.#confirm()),
     ];
     this.#sendState();
   }
 
   stop(): void {
-    for (const timer of this.#timers) clearInterval(timer);
+    for (const end of this.#timers) end();
   }
 
   /** Renews the right to serve rows; learns whether another origin has taken over. */
@@ -86,12 +107,12 @@ export class Upkeep {
   }
 
   async #tick(): Promise<void> {
-    const { options, backend, follower, lagGuard, desk, loop } = this.#world;
+    const { clock, options, backend, follower, lagGuard, desk, loop } = this.#world;
     void follower?.measure();
     void lagGuard?.watch();
     desk.watch();
     if (!this.#isConfirmed || this.#isTicking) return this.#sendState();
-    const nowMs = performance.now();
+    const nowMs = clock.nowMs();
     this.#isTicking = true;
     try {
       await backend.check();
@@ -100,7 +121,7 @@ export class Upkeep {
       if (nowMs - this.#purgeMs >= PURGE_INTERVAL_MS) {
         this.#purgeMs = nowMs;
         await backend.purgeExpired();
-        await backend.purgeApplied(Date.now() - options.appliedTtlSec * 1000);
+        await backend.purgeApplied(clock.unixMs() - options.appliedTtlSec * 1000);
       }
     } catch (error) {
       loop.problem = reasonOf(error);
@@ -130,7 +151,7 @@ export class Upkeep {
   }
 
   get #oldestTokens(): (ProxyToken & { readonly ageMs: number })[] {
-    const nowMs = performance.now();
+    const nowMs = this.#world.clock.nowMs();
     const oldest = this.#world.flows.states.list().take(TOKENS_SENT_MAX);
     return [...oldest.map((token) => ({ ...token, ageMs: nowMs - token.sinceMs }))];
   }

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { PrefixedValues } from "../../../lib/client/adapters/prefixed_values.ts";
+import { Client } from "../../../lib/client/client.ts";
 import { newerPeersFolder } from "../../support/servers/peers.ts";
 import { path } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
@@ -45,6 +46,28 @@ Deno.test("what was stored under a version that has been cleared meanwhile is no
     assertEquals(await values.get("shop:k"), undefined);
     await values.set("shop:k", "new");
     assertEquals(await values.get("shop:k"), "new");
+  } finally {
+    await values.close();
+  }
+});
+
+testServers("a time to live is rounded up to seconds; none is for ever", async (address) => {
+  const values = new PrefixedValues(address);
+  await using client = new Client(address);
+  try {
+    for (const [ms, least, most] of [[1, 0, 1], [500, 0, 1], [1001, 1, 2], [60_000, 59, 60]]) {
+      await values.set("k", "v", ms);
+      const { ttlSec } = await client.meta("mg", "=k", ["t"]);
+      assert(ttlSec >= least! && ttlSec <= most!, `${ms} ms: ${ttlSec} s are left`);
+    }
+    for (const ms of [0, undefined]) {
+      await values.set("k", "v", ms);
+      assertEquals((await client.meta("mg", "=k", ["t"])).ttlSec, -1);
+    }
+    for (const ms of [-1, NaN, Infinity]) {
+      await assertRejects(() => values.set("k", "w", ms), RangeError, "ttlMs");
+    }
+    assertEquals(await values.get("k"), "v");
   } finally {
     await values.close();
   }

@@ -235,6 +235,42 @@ testServers(
   },
 );
 
+testServers("a value without a time to live has none, also with grace", async (address) => {
+  await using cache = new Cache(address);
+  const row = new Row("v");
+  for (const graceSec of [0, 1, 1000]) {
+    const key = `grace${graceSec}`;
+    await cache.getOrLoad(key, row.load, { ttlSec: 0, graceSec });
+    assertEquals((await cache.meta("mg", key, ["t"])).ttlSec, -1);
+    await cache.getOrLoad(`${key}s`, row.load, { ttlSec: 100, graceSec });
+    const { ttlSec } = await cache.meta("mg", `${key}s`, ["t"]);
+    assert(ttlSec > 90 + graceSec && ttlSec <= 100 + graceSec, `${ttlSec} s are left`);
+  }
+});
+
+testServers(
+  "a load that fails removes its own claim, and no value of a writer",
+  async (address) => {
+    await using cache = new Cache(address);
+    await using writer = new Cache(address);
+    const options = { ttlSec: 60 };
+    const failing = async (key: string): Promise<string> => {
+      await writer.set(key, "written");
+      throw new Error("database");
+    };
+    await assertRejects(() => cache.getOrLoad("k", () => failing("k"), options), Error, "database");
+    assertEquals(await writer.get("k"), "written");
+    const refused = (): Promise<string> => Promise.reject(new Error("database"));
+    await assertRejects(() => cache.getOrLoad("l", refused, options), Error, "database");
+    assertEquals(await cache.getOrLoad("l", () => "loaded", { ...options, waitMs: 0 }), "loaded");
+    assertEquals(
+      await writer.get("l"),
+      "loaded",
+      "the claim has ended, so that this load was kept",
+    );
+  },
+);
+
 testServers("early refresh: one caller loads a value anew that expires soon", async (address) => {
   await using cache = new Cache(address);
   const row = new Row("old");

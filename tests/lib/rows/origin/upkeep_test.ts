@@ -1,0 +1,190 @@
+import { assertEquals } from "@std/assert";
+import { Upkeep, type UpkeepClock, type UpkeepWorld } from "../../../../lib/rows/origin/upkeep.ts";
+
+const UNIX_MS = 1_800_000_000_000;
+const TTL_SEC = 86_400;
+/** Steps of promises that one event takes at most. */
+const STEPS_MAX = 20;
+
+/** A clock that the test moves; nothing happens in between. */
+class ManualClock implements UpkeepClock {
+  #nowMs = 0;
+  #timers: { readonly ms: number; readonly act: () => void; dueMs: number }[] = [];
+
+  nowMs(): number {
+    return this.#nowMs;
+  }
+
+  unixMs(): number {
+    return UNIX_MS + this.#nowMs;
+  }
+
+  every(ms: number, act: () => void): () => void {
+    const timer = { ms, act, dueMs: this.#nowMs + ms };
+    this.#timers.push(timer);
+    return () => this.#timers = this.#timers.filter((each) => each !== timer);
+  }
+
+  /** Moves on, and lets everything happen that is due by then. */
+  async pass(ms: number): Promise<void> {
+    const endMs = this.#nowMs + ms;
+    for (;;) {
+      const due = this.#timers.toSorted((a, b) => a.dueMs - b.dueMs)[0];
+      if (due === undefined || due.dueMs > endMs) break;
+      this.#nowMs = due.dueMs;
+      due.dueMs += due.ms;
+      due.act();
+      // Promises that are resolved settle.
+      for (let step = 0; step < STEPS_MAX; step++) await Promise.resolve();
+    }
+    this.#nowMs = endMs;
+  }
+}
+
+/** An origin whose parts write down what upkeep asks of them. */
+class Setting {
+  readonly clock = new ManualClock();
+  readonly done: string[] = [];
+  readonly loop: { problem: string | null } = { problem: null };
+  readonly said: string[] = [];
+  unknown = 0;
+  isDeposed = false;
+  rightMs = 2000;
+  check = (): Promise<void> => Promise.resolve();
+  renew = (): Promise<void> => Promise.resolve();
+  readonly upkeep: Upkeep;
+
+  constructor(rightMs = 2000) {
+    const note = (text: string): void => void this.done.push(`${this.clock.nowMs()} ${text}`);
+    // deno-lint-ignore no-this-alias -- for the getters
+    const setting = this;
+    const world = {
+      clock: this.clock,
+      options: { rightMs, appliedTtlSec: TTL_SEC, lagMsMax: 10_000 },
+      backend: {
+        check: () => this.check(),
+        purgeExpired: () => Promise.resolve(note("purge expired")),
+        purgeApplied: (beforeMs: number) =>
+          Promise.resolve(note(`purge applied ${beforeMs - UNIX_MS}`)),
+      },
+      flows: {
+        get isDeposed() {
+          return setting.isDeposed;
+        },
+        deposedText: "another one",
+        renewRight: () => () => this.renew().then(() => note("renewed")),
+        resolveUnknown: () => () => (note("asked"), Promise.resolve(this.unknown)),
+        states: {
+          list: () => [].values(),
+          counts: () => ({}),
+          oldestAgeSec: () => 0,
+        },
+        caches: { all: [], outside: [], members: [] },
+        counts: {},
+      },
+      runner: {
+        run: (flow: () => Promise<unknown>) => flow(),
+        times: new Proxy({}, { get: () => ({ count: 0, sumMs: 0, failures: 0 }) }),
+        views: { size: 0, counts: {} },
+      },
+      right: {},
+      follower: null,
+      lagGuard: null,
+      desk: { watch: () => {}, states: [] },
+      loop: this.loop,
+      say: (message: { kind: string }) => void this.said.push(message.kind),
+    };
+    this.upkeep = new Upkeep(world as unknown as UpkeepWorld);
+  }
+
+  /** When something was done, in milliseconds from the start. */
+  timesOf(text: string): number[] {
+    return this.done.filter((line) => line.includes(` ${text}`)).map((line) => parseInt(line));
+  }
+}
+
+Deno.test("once a minute the database forgets expired rows, and tokens older than --applied-ttl", async () => {
+  const setting = new Setting();
+  setting.upkeep.start();
+  await setting.clock.pass(59_999);
+  assertEquals(setting.timesOf("purge"), []);
+  await setting.clock.pass(120_001);
+  setting.upkeep.stop();
+  assertEquals(
+    setting.done.filter((line) => line.includes("purge applied")),
+    [60_000, 120_000, 180_000].map((ms) => `${ms} purge applied ${ms - TTL_SEC * 1000}`),
+  );
+  assertEquals(setting.timesOf("purge expired"), [60_000, 120_000, 180_000]);
+  await setting.clock.pass(600_000);
+  assertEquals(setting.timesOf("purge expired").length, 3, "after its end nothing happens");
+});
+
+Deno.test("unknown outcomes are asked for less and less often, for an hour", async () => {
+  const setting = new Setting();
+  setting.unknown = 1;
+  setting.upkeep.start();
+  await setting.clock.pass(100_000);
+  const times = setting.timesOf("asked");
+  assertEquals(times, [1000, 3000, 7000, 15_000, 31_000, 61_000, 91_000]);
+  setting.done.length = 0;
+  await setting.clock.pass(3_600_000);
+  assertEquals(setting.timesOf("asked").length, 3600 / 30);
+  setting.unknown = 0;
+  setting.done.length = 0;
+  await setting.clock.pass(33_000);
+  const [first, second, third] = setting.timesOf("asked");
+  assertEquals([second! - first!, third! - second!], [1000, 1000], "none is left: as at the start");
+  setting.upkeep.stop();
+});
+
+Deno.test("the right is renewed four times while it lasts, never twice at once", async () => {
+  for (const [rightMs, everyMs] of [[2000, 500], [100, 25], [3_600_000, 1000]] as const) {
+    const setting = new Setting(rightMs);
+    setting.upkeep.start();
+    await setting.clock.pass(3000);
+    setting.upkeep.stop();
+    const renewed = setting.timesOf("renewed");
+    assertEquals(renewed.length, 3000 / everyMs, `${rightMs} ms`);
+    assertEquals(renewed[0], everyMs);
+  }
+  const setting = new Setting();
+  let asked = 0;
+  setting.renew = () => (asked++, new Promise(() => {}));
+  setting.upkeep.start();
+  await setting.clock.pass(10_000);
+  setting.upkeep.stop();
+  assertEquals(asked, 1);
+});
+
+Deno.test("a failing database is a problem until it answers, and nothing else is asked of it", async () => {
+  const setting = new Setting();
+  setting.check = () => Promise.reject(new Error("gone"));
+  setting.upkeep.start();
+  await setting.clock.pass(1000);
+  assertEquals(setting.loop.problem, "gone");
+  assertEquals(setting.timesOf("asked"), []);
+  setting.check = () => Promise.resolve();
+  await setting.clock.pass(1000);
+  assertEquals(setting.loop.problem, null);
+  setting.renew = () => Promise.reject(new Error("no right"));
+  await setting.clock.pass(500);
+  assertEquals(setting.loop.problem, "no right");
+  const { length } = setting.timesOf("asked");
+  await setting.clock.pass(5000);
+  assertEquals(
+    setting.timesOf("asked").length,
+    length,
+    "without a right only the right is asked for",
+  );
+  setting.upkeep.stop();
+});
+
+Deno.test("a deposed origin says so once, and sends its state each second", async () => {
+  const setting = new Setting();
+  setting.upkeep.start();
+  setting.isDeposed = true;
+  await setting.clock.pass(3000);
+  setting.upkeep.stop();
+  assertEquals(setting.said.filter((kind) => kind === "deposed").length, 1);
+  assertEquals(setting.said[0], "state");
+});
