@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { parseExposition } from "./support/exposition.ts";
 import { path, ServerProcess } from "./support/servers/server_process.ts";
 import { textOf } from "./support/sessions/side.ts";
-import { needs } from "./support/needs.ts";
+import { needs } from "./support/needs/needs.ts";
 
 // contrib/alerts.yml and contrib/grafana/leased.json: expressions that Prometheus reads, of metrics that exist.
 

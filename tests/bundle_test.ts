@@ -2,7 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { path, ServerProcess } from "./support/servers/server_process.ts";
 import { bytesOf, textOf } from "./support/sessions/side.ts";
 import { hasProgram } from "./support/servers/peers.ts";
-import { needs } from "./support/needs.ts";
+import { needs } from "./support/needs/needs.ts";
 
 /** What the file's own script runs. */
 const PROGRAMS = "sh tail tar gzip mktemp mkdir mv rm".split(" ");

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertLessOrEqual } from "@std/assert";
 import { path, ServerProcess } from "./support/servers/server_process.ts";
 import { hasProgram } from "./support/servers/peers.ts";
-import { needs } from "./support/needs.ts";
+import { needs } from "./support/needs/needs.ts";
 
 const UNIT = Deno.readTextFileSync(path("contrib/leased.service"));
 /** The largest exposure that `systemd-analyze security` may report, in tenths: "OK" ends at 5. */

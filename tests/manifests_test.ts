@@ -5,7 +5,7 @@ import { StatefulSet } from "npm:kubernetes-models@4.5.1/apps/v1/StatefulSet";
 import { PodDisruptionBudget } from "npm:kubernetes-models@4.5.1/policy/v1/PodDisruptionBudget";
 import { Service } from "npm:kubernetes-models@4.5.1/v1/Service";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { needNow } from "./support/needs.ts";
+import { needNow } from "./support/needs/needs.ts";
 import { hasProgram } from "./support/servers/peers.ts";
 import { path } from "./support/servers/server_process.ts";
 import { serverOptions } from "./support/command_line.ts";

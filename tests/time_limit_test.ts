@@ -66,7 +66,7 @@ Deno.test("a wait ends with the name of what did not happen, before the test's l
 
 Deno.test("a test that finds a tool missing says so, and is recorded", async () => {
   const output = await run(`
-import { needNow } from "${path("tests/support/needs.ts")}";
+import { needNow } from "${path("tests/support/needs/needs.ts")}";
 Deno.test("with it", () => needNow("paper", true));
 Deno.test("without it", () => needNow("pens", false));
 Deno.test("red", () => { throw new Error("red"); });

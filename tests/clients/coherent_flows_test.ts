@@ -2,7 +2,7 @@ import { assertEquals, assertLessOrEqual } from "@std/assert";
 import { isInstalled } from "../support/servers/peers.ts";
 import { leastPermissions, path, ServerProcess } from "../support/servers/server_process.ts";
 import { textOf } from "../support/sessions/side.ts";
-import { needs } from "../support/needs.ts";
+import { needs } from "../support/needs/needs.ts";
 
 const PYTHON = "/usr/bin/python3";
 

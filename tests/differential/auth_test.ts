@@ -13,7 +13,7 @@ import {
   startMemcachedWithSasl,
   testWithMemcached,
 } from "../support/servers/memcached.ts";
-import { needs } from "../support/needs.ts";
+import { needs } from "../support/needs/needs.ts";
 
 // Random authentications, and commands before and behind them, to memcached and to this server.
 

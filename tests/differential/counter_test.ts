@@ -18,7 +18,7 @@ import { randomFrom } from "../support/random.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import type { Peer, Side } from "../support/sessions/side.ts";
 import { startYrmcdsCounters, yrmcdsInstalled } from "../support/servers/yrmcds.ts";
-import { needs } from "../support/needs.ts";
+import { needs } from "../support/needs/needs.ts";
 
 const REQUESTS = 5000;
 const CLIENTS = 4;

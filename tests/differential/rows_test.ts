@@ -1,4 +1,4 @@
-import { needs } from "../support/needs.ts";
+import { needs } from "../support/needs/needs.ts";
 import { assert } from "@std/assert";
 import { readDocument } from "../support/docs/markdown.ts";
 import { createDatabase, type DatabaseKind } from "../support/servers/databases.ts";

@@ -6,7 +6,7 @@ import type { SocketSide } from "../support/sessions/socket_side.ts";
 import { startYrmcds, yrmcdsInstalled } from "../support/servers/yrmcds.ts";
 import { Duel } from "./duel.ts";
 import { lockSources, OUR_YRMCDS_OPTIONS, YRMCDS_RULES } from "./yrmcds_rules.ts";
-import { needs } from "../support/needs.ts";
+import { needs } from "../support/needs/needs.ts";
 
 const COMMANDS = 6000;
 

@@ -6,7 +6,7 @@ import { type RowBackend, withSingleRows } from "./single_rows.ts";
 import { sharedPostgres } from "./servers/databases.ts";
 import { HAS_POSTGRES, type PostgresServer } from "./servers/postgres.ts";
 import { until } from "./servers/server_process.ts";
-import { needs } from "./needs.ts";
+import { needs } from "./needs/needs.ts";
 
 export const SETTINGS: PostgresSettings = { connectionsMax: 4, timeoutMs: 5000 };
 export const SHORT: PostgresSettings = { connectionsMax: 4, timeoutMs: 500 };

@@ -2,7 +2,7 @@
 // events that it waited for. A test that finds a tool missing ends there, says so, and is counted as ignored.
 
 import { runInThisContext } from "node:vm";
-import { MissingToolError, note } from "./needs.ts";
+import { MissingToolError, note } from "./needs/needs.ts";
 import { endAll, waitedFor } from "./waiting.ts";
 
 /** Changes the limit, in milliseconds. */

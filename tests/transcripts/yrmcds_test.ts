@@ -2,7 +2,7 @@ import { play, secondsOf } from "../support/sessions/play.ts";
 import { REAL_SECONDS_MAX } from "../support/sessions/socket_side.ts";
 import { readTranscripts } from "../support/sessions/transcript_files.ts";
 import { yrmcdsInstalled, startYrmcds } from "../support/servers/yrmcds.ts";
-import { needs } from "../support/needs.ts";
+import { needs } from "../support/needs/needs.ts";
 
 // yrmcds must answer as the parts of the transcripts that are marked as yrmcds's. A machine
 // without yrmcds skips these, by name.

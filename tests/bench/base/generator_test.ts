@@ -4,7 +4,7 @@ import { Batches, Generator } from "./generator.ts";
 import { fill } from "./clients.ts";
 import { Mix } from "./loads.ts";
 import { eachKey, preload, rowOf, seededRandom, verify } from "./rows.ts";
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 // The generators call libc.
 

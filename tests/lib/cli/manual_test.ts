@@ -6,7 +6,7 @@ import { SUBCOMMANDS } from "../../../lib/cli/subcommand.ts";
 import { MAIN } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
 import { hasProgram } from "../../support/servers/peers.ts";
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 /** Runs a program over a text in a file, named by the last argument. */
 function output(program: string, args: readonly string[], text: string): string {

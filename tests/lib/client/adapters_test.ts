@@ -5,7 +5,7 @@ import { newerPeersFolder } from "../../support/servers/peers.ts";
 import { path } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
 import { startLeased, testServers } from "./servers.ts";
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 testServers("values are cleared by prefix, and no other ones", async (address) => {
   const values = new PrefixedValues(address);

@@ -6,7 +6,7 @@ import { isInstalled } from "../../support/servers/peers.ts";
 import { path } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
 import { startLeased } from "./servers.ts";
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 const PYTHON = "/usr/bin/python3";
 const KEY_COUNT = 2_000;

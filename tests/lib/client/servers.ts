@@ -15,7 +15,7 @@ import {
   ServerProcess,
   TRANSPORTS,
 } from "../../support/servers/server_process.ts";
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 /** A server of a test, and the address that clients are given. */
 export interface TestServer extends AsyncDisposable {

@@ -8,7 +8,7 @@ import {
   ServerProcess,
   testTransports,
 } from "../../support/servers/server_process.ts";
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 // The journal of update tokens of whole servers, on a real disk.
 

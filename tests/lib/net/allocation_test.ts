@@ -19,7 +19,7 @@ import {
   serveInThisThread,
 } from "../../support/servers/native_in_process.ts";
 import { TRANSPORTS } from "../../support/servers/server_process.ts";
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 /** The smallest ring of a thread that serves one connection: every receive and send goes through it. */
 const RING_ENTRIES = 64;

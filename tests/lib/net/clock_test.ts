@@ -2,7 +2,7 @@ import { assert } from "@std/assert";
 import { Libc, microsecondClock } from "../../../lib/net/native/libc.ts";
 import { createClock, type TransportName } from "../../../lib/net/transports.ts";
 import { TRANSPORTS } from "../../support/servers/server_process.ts";
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 /** Of the runtime's clock, with room to spare. */
 const RESOLUTION_US = 100;

@@ -14,7 +14,7 @@ import {
   ServerProcess,
   TRANSPORTS,
 } from "../../support/servers/server_process.ts";
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 // Clients that break TLS on purpose. Beside each of them a plain client gets its replies, and the memory stays bounded.
 

@@ -10,7 +10,7 @@ import {
   TRANSPORTS,
   until,
 } from "../../support/servers/server_process.ts";
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 /** Open descriptors of a process (Linux). */
 function descriptorCount(pid: number): number {

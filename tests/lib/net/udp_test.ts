@@ -7,7 +7,7 @@ import {
   until,
 } from "../../support/servers/server_process.ts";
 import { UdpClient } from "../../support/servers/udp_client.ts";
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 const ARGS = ["-p", "-1", "-U", "-1", "-t", "2"];
 

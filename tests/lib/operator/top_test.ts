@@ -13,7 +13,7 @@ import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
 import { MAIN, ServerProcess } from "../../support/servers/server_process.ts";
 import { bytesOf, textOf } from "../../support/sessions/side.ts";
 import { waitingFor } from "../../support/waiting.ts";
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 function table(text: string): Map<string, string> {
   return new Map(text.split("|").map((line) => line.split(" ") as [string, string]));

@@ -5,7 +5,7 @@ import { isInstalled } from "../../support/servers/peers.ts";
 import { startProxy } from "../../support/servers/proxy_process.ts";
 import { path, ServerProcess } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 // Clients that others wrote write and read rows through the proxy. One that is not installed is left out by name.
 

@@ -8,7 +8,7 @@ import { launchProxy, startProxy } from "../../support/servers/proxy_process.ts"
 import { Relay } from "../../support/servers/relay.ts";
 import { type Client, until } from "../../support/servers/server_process.ts";
 import { CAN_MOUNT, fillDisk, makeReadOnly, mountTinyDisk } from "../../support/tiny_disk.ts";
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 // A database fails under a server that serves its rows: hits go on, errors name the reason, and nothing is lost.
 

@@ -3,7 +3,7 @@ import { sharedPostgres, testDatabases } from "../../support/servers/databases.t
 import { HAS_POSTGRES, PostgresServer } from "../../support/servers/postgres.ts";
 import { runInit, startProxy } from "../../support/servers/proxy_process.ts";
 import { path, runToEnd } from "../../support/servers/server_process.ts";
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 const USAGE_ERROR = 64;
 const OS_ERROR = 71;

@@ -6,7 +6,7 @@ import { isInstalled } from "../../support/servers/peers.ts";
 import { startNode, startProxy } from "../../support/servers/proxy_process.ts";
 import { path, type ServerProcess, until } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 // Clients that others wrote write rows at one node and read them at another. One that is not installed is left out by
 // name.

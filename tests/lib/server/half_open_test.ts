@@ -7,7 +7,7 @@ import {
   until,
 } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 // Clients that hold locks and vanish without a packet: their host is cut off, or they say nothing more.
 

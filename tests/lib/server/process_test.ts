@@ -15,7 +15,7 @@ import {
   testTransports as test,
   TRANSPORTS,
 } from "../../support/servers/server_process.ts";
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 test(
   "the server says where it listens, with how much memory, how many threads, how and on what",

@@ -34,7 +34,7 @@ while True:
     while not os.path.exists(os.environ["RESTART"]):
         time.sleep(0.02)
 `;
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 const CAN_RUN = TRANSPORTS.includes("native") && isInstalled(["python3", "-c", ""]);
 

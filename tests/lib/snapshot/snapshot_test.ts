@@ -13,7 +13,7 @@ import {
 import { decodeStart, encodeStart } from "../../../lib/snapshot/snapshot_format.ts";
 import { tableBytes } from "../../../store/setup.ts";
 import { CAN_MOUNT, mountTinyDisk } from "../../support/tiny_disk.ts";
-import { needs } from "../../support/needs.ts";
+import { needs } from "../../support/needs/needs.ts";
 
 // A server with --snapshot, as users run it.
 

@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import manifest from "../../../deno.json" with { type: "json" };
 import { freePorts } from "../free_ports.ts";
 import { path, ServerProcess } from "../servers/server_process.ts";
-import { needNow } from "../needs.ts";
+import { needNow } from "../needs/needs.ts";
 import { hasProgram } from "../servers/peers.ts";
 import type { Block } from "./markdown.ts";
 

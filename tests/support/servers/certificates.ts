@@ -1,4 +1,4 @@
-import { needNow } from "../needs.ts";
+import { needNow } from "../needs/needs.ts";
 import { hasProgram } from "./peers.ts";
 
 const HAS_OPENSSL = hasProgram("openssl");

@@ -3,7 +3,7 @@ import { SqliteBackend } from "../../../lib/rows/databases/sqlite.ts";
 import { DEFAULT_TABLE, type TableNames } from "../../../lib/rows/databases/table.ts";
 import { type RowBackend, withSingleRows } from "../single_rows.ts";
 import { HAS_POSTGRES, PostgresServer } from "./postgres.ts";
-import { needs } from "../needs.ts";
+import { needs } from "../needs/needs.ts";
 
 /** An empty database for one test. */
 export interface TestDatabase extends AsyncDisposable {

@@ -2,7 +2,7 @@ import { freePort } from "../free_ports.ts";
 import { newerPeers } from "./peers.ts";
 import { SocketSide } from "../sessions/socket_side.ts";
 import { until } from "./server_process.ts";
-import { needs, note } from "../needs.ts";
+import { needs, note } from "../needs/needs.ts";
 
 /** A memcached that can be started. */
 export interface Memcached {

@@ -9,7 +9,7 @@ import {
 import { resolveAddresses } from "../../../lib/net/native/socket_address.ts";
 import { Client } from "./server_process.ts";
 import { bytesOf, textOf } from "../sessions/side.ts";
-import { needNow } from "../needs.ts";
+import { needNow } from "../needs/needs.ts";
 import { hasProgram } from "./peers.ts";
 
 /** A client that is there to be ended. */

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import type { Browser, Page } from "npm:playwright-core@1.65.1";
 import { type ProcessOptions, ServerProcess } from "../../../support/servers/server_process.ts";
-import { needs } from "../../../support/needs.ts";
+import { needs } from "../../../support/needs/needs.ts";
 
 export type { Page } from "npm:playwright-core@1.65.1";
 

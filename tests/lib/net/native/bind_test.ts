@@ -4,7 +4,7 @@ import { bindNative } from "../../../../lib/net/native/bind.ts";
 import { NATIVE_OPTIONS } from "../../../support/servers/native_in_process.ts";
 import { replaceCalls } from "../../../support/servers/replaced_calls.ts";
 import { TRANSPORTS } from "../../../support/servers/server_process.ts";
-import { needs } from "../../../support/needs.ts";
+import { needs } from "../../../support/needs/needs.ts";
 
 const SECONDS_BETWEEN = 5;
 

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { createEpoll, Epoll, EPOLLIN, EPOLLOUT } from "../../../../lib/net/native/epoll.ts";
 import { EAGAIN, EFD_NONBLOCK, Libc, libcAvailable } from "../../../../lib/net/native/libc.ts";
-import { needs } from "../../../support/needs.ts";
+import { needs } from "../../../support/needs/needs.ts";
 
 Deno.test(
   { name: "epoll reports descriptor, events and tag", ...needs("native", libcAvailable()) },

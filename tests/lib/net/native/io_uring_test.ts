@@ -54,7 +54,7 @@ import {
 } from "../../../support/servers/server_process.ts";
 import { ConversationSide } from "../../../support/sessions/conversation_side.ts";
 import { bytesOf, textOf } from "../../../support/sessions/side.ts";
-import { needs } from "../../../support/needs.ts";
+import { needs } from "../../../support/needs/needs.ts";
 
 const ENTRIES = 8;
 const OS_ERROR = 71;

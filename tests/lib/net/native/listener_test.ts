@@ -18,7 +18,7 @@ import { bindNetwork, reserveUnix, startListening } from "../../../../lib/net/na
 import { PassedSockets } from "../../../../lib/net/native/passed_sockets.ts";
 import { ListenError } from "../../../../lib/net/transport.ts";
 import { TRANSPORTS } from "../../../support/servers/server_process.ts";
-import { needs } from "../../../support/needs.ts";
+import { needs } from "../../../support/needs/needs.ts";
 
 const ANY_PORT = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "auto" } as const;
 

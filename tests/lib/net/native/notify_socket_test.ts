@@ -9,7 +9,7 @@ import {
 import { sendDatagram } from "../../../../lib/net/native/notify_socket.ts";
 import { unixAddress } from "../../../../lib/net/native/socket_address.ts";
 import { ServerProcess, TRANSPORTS, until } from "../../../support/servers/server_process.ts";
-import { needs } from "../../../support/needs.ts";
+import { needs } from "../../../support/needs/needs.ts";
 
 /** A service manager's socket. */
 class Manager implements Disposable {

@@ -11,7 +11,7 @@ import {
   resolveAddresses,
   unixAddress,
 } from "../../../../lib/net/native/socket_address.ts";
-import { needs } from "../../../support/needs.ts";
+import { needs } from "../../../support/needs/needs.ts";
 
 Deno.test({
   name: "resolveAddresses() reads numeric addresses",

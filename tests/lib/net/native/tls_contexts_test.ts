@@ -3,7 +3,7 @@ import { TlsContexts } from "../../../../lib/net/native/tls/contexts.ts";
 import { OpenSsl } from "../../../../lib/net/native/tls/openssl.ts";
 import { Certificates } from "../../../support/servers/certificates.ts";
 import { TRANSPORTS } from "../../../support/servers/server_process.ts";
-import { needs } from "../../../support/needs.ts";
+import { needs } from "../../../support/needs/needs.ts";
 
 Deno.test({
   name: "a context is freed when certificates are loaded anew, or cannot be",

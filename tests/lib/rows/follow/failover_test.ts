@@ -9,7 +9,7 @@ import { startNode } from "../../../support/servers/proxy_process.ts";
 import { Relay } from "../../../support/servers/relay.ts";
 import { type Client, type ServerProcess, until } from "../../../support/servers/server_process.ts";
 import { read, Shop, untilReads } from "../views/shop.ts";
-import { needs } from "../../../support/needs.ts";
+import { needs } from "../../../support/needs/needs.ts";
 
 const EACH = ["product:1", "name:Chess", "name:Diary", "row"];
 const BEFORE = ['{"id":1,"name":"Lost","category":"Books"}', "2", "3", "lost"];

@@ -13,7 +13,7 @@ import {
 } from "../../../support/servers/databases.ts";
 import { HAS_POSTGRES } from "../../../support/servers/postgres.ts";
 import { runInit } from "../../../support/servers/proxy_process.ts";
-import { needs } from "../../../support/needs.ts";
+import { needs } from "../../../support/needs/needs.ts";
 
 const SHOP = `
 CREATE TABLE product (id INTEGER PRIMARY KEY, name TEXT, category TEXT);

@@ -13,7 +13,7 @@ export class MissingToolError extends Error {
 /**
  * Returns the part of a test's definition that ignores it where a tool is missing. Call it once for each test.
  *
- * @param tool As `tests/support/known_needs.ts` names it.
+ * @param tool As `known_needs.ts` names it.
  */
 export function needs(tool: string, isThere: boolean): { readonly ignore: boolean } {
   note(tool, isThere);
