@@ -1,4 +1,5 @@
 import { configureSync, getLogger, type Logger, type LogRecord } from "@logtape/logtape";
+import { printable } from "./reason.ts";
 
 /** The format of log lines: text for people, or one JSON object per line. */
 export type LogFormat = "text" | "json";
@@ -73,7 +74,7 @@ export function writeRefusal(
 ): void {
   writeStderr(
     format === "json"
-      ? JSON.stringify({ time: timeText(Date.now()), level: "fatal", event, ...fields, message })
+      ? jsonText({ time: timeText(Date.now()), level: "fatal", event, ...fields, message })
       : `leased: ${message}`,
   );
 }
@@ -89,7 +90,7 @@ function textLine(record: LogRecord): string {
 }
 
 function jsonLine(record: LogRecord): string {
-  return JSON.stringify({
+  return jsonText({
     time: timeText(record.timestamp),
     level: record.level,
     ...record.properties,
@@ -97,14 +98,22 @@ function jsonLine(record: LogRecord): string {
   });
 }
 
+/** Returns the object in JSON; control characters that may stand in it are escaped, too. */
+function jsonText(object: object): string {
+  return JSON.stringify(object).replace(
+    /[\x7f-\x9f]/g,
+    (control) => `\\u00${control.charCodeAt(0).toString(16)}`,
+  );
+}
+
 function timeText(unixMs: number): string {
   return new Date(unixMs).toISOString();
 }
 
-/** Writes a line to stderr, synchronously. Ignores a closed stderr. */
+/** Writes a line to stderr, synchronously: line ends become spaces. Ignores a closed stderr. */
 export function writeStderr(line: string): void {
   try {
-    let bytes = encoder.encode(`${line.replaceAll(/\s*\n\s*/g, " ")}\n`);
+    let bytes = encoder.encode(`${printable(line.replaceAll(/\s*\n\s*/g, " "))}\n`);
     while (bytes.length > 0) bytes = bytes.subarray(Deno.stderr.writeSync(bytes));
   } catch {
     // The reader of stderr is gone.

@@ -7,3 +7,11 @@ export function oneLine(text: string): string {
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
+
+/** Returns a text with its control characters as \xNN: a log or a terminal must not obey a text of somebody else. */
+export function printable(text: string): string {
+  return text.replace(
+    /\p{Cc}/gu,
+    (control) => `\\x${control.charCodeAt(0).toString(16).padStart(2, "0")}`,
+  );
+}

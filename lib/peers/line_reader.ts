@@ -35,6 +35,11 @@ export class LineReader {
     this.#lineLengthMax = lineLengthMax;
   }
 
+  /** Whether nothing was received that was not taken. */
+  get isEmpty(): boolean {
+    return this.#start === this.#end;
+  }
+
   /**
    * Returns the next line without its line end, or null when the peer has closed.
    *

@@ -136,6 +136,11 @@ export class Peer {
     return { flags, bytes, sha256: hash.digest("hex") };
   }
 
+  /** Whether every byte that was received was taken. */
+  get isRead(): boolean {
+    return this.#reader.isEmpty;
+  }
+
   /** Returns an error about this server. */
   error(reason: string): PeerError {
     return new PeerError(`${this.name}: ${reason}`);

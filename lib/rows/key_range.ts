@@ -31,3 +31,12 @@ export function splitKeys(texts: readonly string[]): KeysAndPrefixes {
   }
   return { keys, prefixes };
 }
+
+/** Returns the prefixes of all keys that have one of the `own` prefixes and one of the `others`. */
+export function commonPrefixes(own: readonly string[], others: readonly string[]): string[] {
+  return others.flatMap((other) =>
+    own.some((prefix) => other.startsWith(prefix))
+      ? [other]
+      : own.filter((prefix) => prefix.startsWith(other))
+  );
+}

@@ -30,6 +30,16 @@ Deno.test("a JSON line has time, level, event, the fields and the message", () =
   });
 });
 
+Deno.test("control characters of a message are escaped, in both formats", () => {
+  const hostile = "a\x1b[31m\r\n\x00\x07b\x7f\x9bc \u010a é";
+  const text = "a\\x1b[31m \\x00\\x07b\\x7f\\x9bc \u010a é";
+  const log = (): void => logProcess("info", "hostile", hostile, { reason: hostile });
+  assertEquals(loggedBy("text", 0, log), [text]);
+  const [line] = loggedBy("json", 0, log);
+  assertEquals(/\p{Cc}/u.test(line!), false, line);
+  assertEquals(JSON.parse(line!).reason, hostile);
+});
+
 Deno.test("usage errors follow log_format", () => {
   const errors = ["-m (--memory-limit): needs a value (MiB)"];
   assertEquals(loggedBy("text", 0, () => refuseUsage(errors, "text")), [

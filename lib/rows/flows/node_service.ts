@@ -2,7 +2,7 @@ import type { Due, Joined } from "./node_flows.ts";
 import type { NodeList } from "./node_list.ts";
 
 /** Keys that one reply asks a node to delete. */
-const KEYS_MAX = 256;
+export const KEYS_MAX = 256;
 
 /** The next step of a request of a node. */
 export type ServiceStep =

@@ -18,6 +18,8 @@ import * as wire from "./wire.ts";
 const PAUSE_MS = 100;
 /** Short beside the time that a stand-by waits for nodes: clients wait for both. */
 const PAUSE_MS_MAX = 250;
+/** Pause after an origin has sent something malformed: it may do so again, and each time is logged. */
+const MALFORMED_PAUSE_MS = 1000;
 
 /** The part of its node that a membership uses. */
 export interface NodeWorld {
@@ -49,6 +51,8 @@ export class Membership implements NodeLink {
   readonly #world: NodeWorld;
   /** Asks for deletions, with a shorter time-out. */
   #renewer: OriginClient | null = null;
+  /** How long a renewal lasts at most, as the origin has said. */
+  #memberMs = 0;
   #isStopping = false;
 
   constructor(origins: readonly OriginAddress[], world: NodeWorld) {
@@ -94,6 +98,7 @@ export class Membership implements NodeLink {
         }
       } catch (error) {
         this.#leave(reasonOf(error));
+        if (error instanceof wire.WireError) pauseMs = MALFORMED_PAUSE_MS;
       }
       if (this.#isStopping) return;
       await this.#world.sleep(pauseMs);
@@ -152,26 +157,30 @@ export class Membership implements NodeLink {
     const client = new OriginClient(origin.name, origin, dial);
     const join: wire.Join = { version: wire.WIRE_VERSION, name, session, prefixes, expiry };
     const block = new TextEncoder().encode(JSON.stringify(join));
-    const joined = wire.unpackJoined(await client.ask("join", "", 0, block));
+    const joined = wire.unpackJoined(
+      await client.ask("join", "", 0, block, wire.JOINED_BYTES_MAX),
+    );
     this.client = client;
+    this.#memberMs = joined.memberMs;
     const timeoutMs = Math.min(dial.timeoutMs, joined.memberMs);
     this.#renewer = new OriginClient(origin.name, origin, { ...dial, timeoutMs });
     return joined;
   }
 
   async #signOff(session: string): Promise<void> {
-    await this.#renewer!.ask("leave", session, 0, new Uint8Array());
+    await this.#renewer!.ask("leave", session, 0, new Uint8Array(), 0);
   }
 
   async #poll({ session, confirmed, mayBreak }: NodeStep & { kind: "poll" }): Promise<Due | null> {
     let block: Uint8Array;
     try {
-      block = await this.#renewer!.ask("poll", session, confirmed, new Uint8Array());
+      const nothing = new Uint8Array();
+      block = await this.#renewer!.ask("poll", session, confirmed, nothing, wire.DUE_BYTES_MAX);
     } catch (error) {
       if (mayBreak && !(error instanceof OriginRefusal)) return null;
       throw error;
     }
-    return wire.unpackDue(block);
+    return wire.unpackDue(block, confirmed, this.#memberMs);
   }
 
   /** Gives the membership up: rows that are there may miss deletions from here on. */

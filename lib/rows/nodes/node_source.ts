@@ -1,16 +1,17 @@
 import { latin1Bytes } from "../../../store/base/bytes.ts";
 import { reasonOf } from "../../reason.ts";
-import { PeerError } from "../../peers/peer.ts";
 import type { Read, WriteReply } from "../flows/flows.ts";
 import type { NodeFlows, NodeStep } from "../flows/node_flows.ts";
 import type { RowSource } from "../row_source.ts";
 import type { QueuedWrite } from "../write_queue.ts";
-import type { OriginClient } from "./origin_client.ts";
+import { isOutcomeUnknown, LongReplyError, type OriginClient } from "./origin_client.ts";
 import * as wire from "./wire.ts";
 
 const STATS = "stats ";
 const NODE = "node ";
 const NO_ORIGIN = "this server is a node, and no origin";
+const TOO_LONG = "the row is larger than this node can hold (-I)";
+const [CR, LF] = [0x0d, 0x0a];
 
 /** The origin that a node speaks to now. */
 export interface NodeLink {
@@ -33,11 +34,17 @@ export class NodeSource implements RowSource {
   readonly counts: NodeCounts = { reads: 0, writes: 0, failures: 0 };
   readonly #link: NodeLink;
   readonly #stats: () => string;
+  /** Longest reply of the origin. */
+  readonly #bytesMax: number;
 
-  /** @param stats Returns the reply of `stats rows`. */
-  constructor(link: NodeLink, stats: () => string) {
+  /**
+   * @param stats Returns the reply of `stats rows`.
+   * @param itemBytesMax The largest item of this node.
+   */
+  constructor(link: NodeLink, stats: () => string, itemBytesMax: number) {
     this.#link = link;
     this.#stats = stats;
+    this.#bytesMax = itemBytesMax + wire.REPLY_BYTES_MORE;
   }
 
   isSlow(): boolean {
@@ -65,8 +72,7 @@ export class NodeSource implements RowSource {
     const reads: Read[] = [];
     while (reads.length < keys.length) {
       const asked = keys.slice(reads.length, reads.length + wire.RECORDS_MAX);
-      const block = await this.#ask("read", session, wire.packKeys(asked));
-      const found = wire.unpackReads(block);
+      const found = await this.#fetchSome(asked, session);
       if (found.length !== asked.length || found[0] === null) {
         throw new wire.WireError("the origin answers other keys than were asked for");
       }
@@ -78,22 +84,32 @@ export class NodeSource implements RowSource {
     return reads;
   }
 
+  /** Reads the first keys, as many as one block has; null: the others. */
+  async #fetchSome(keys: readonly string[], session: string): Promise<readonly wire.SentRead[]> {
+    try {
+      return wire.unpackReads(await this.#ask("read", session, wire.packKeys(keys)));
+    } catch (error) {
+      if (!(error instanceof LongReplyError)) throw error;
+      // A block with a long row has no other one behind it.
+      const tooLong = { row: null, version: 0, cacheable: false, problem: TOO_LONG };
+      return keys.map((_, index) => index === 0 ? tooLong : null);
+    }
+  }
+
   async write(group: readonly QueuedWrite[]): Promise<readonly WriteReply[]> {
     const { session } = this.#link.flows;
     const replies: WriteReply[] = [];
-    const blocks = wire.packWrites(group.map(({ work }) => work!));
     this.counts.writes += group.length;
     try {
-      for (const block of blocks) {
-        for (const sent of wire.unpackReplies(await this.#ask("write", session, block))) {
-          group[replies.length]!.work!.settle(sent.outcome, sent.number, sent.row);
-          replies.push(sent.reply);
+      for (const { block, writes } of wire.packWrites(group.map(({ work }) => work!))) {
+        const sent = wire.unpackReplies(await this.#ask("write", session, block), writes);
+        for (const { reply, outcome, number, row } of sent) {
+          group[replies.length]!.work!.settle(outcome, number, row);
+          replies.push(reply);
         }
       }
     } catch (error) {
-      const kind = error instanceof PeerError || error instanceof wire.WireError
-        ? "unknown"
-        : "failed";
+      const kind = isOutcomeUnknown(error) ? "unknown" : "failed";
       const left = group.length - replies.length;
       replies.push(...new Array(left).fill({ kind, reason: reasonOf(error) }));
     }
@@ -110,10 +126,13 @@ export class NodeSource implements RowSource {
     if (begins(STATS)) return latin1Bytes(this.#stats());
     if (begins(NODE)) throw new Error(NO_ORIGIN);
     try {
-      return (await this.#ask("command", this.#link.flows.session, request, signal)).slice();
+      const reply = (await this.#ask("command", this.#link.flows.session, request, signal)).slice();
+      // Its client would wait for the rest.
+      if (reply.at(-2) === CR && reply.at(-1) === LF) return reply;
+      throw new wire.WireError("the origin answers a command without a line end");
     } catch (error) {
       // The client must ask again, or it would take what the origin may have executed for refused.
-      if (error instanceof PeerError) throw new Error(`outcome unknown: ${error.message}`);
+      if (isOutcomeUnknown(error)) throw new Error(`outcome unknown: ${reasonOf(error)}`);
       throw error;
     }
   }
@@ -129,7 +148,7 @@ export class NodeSource implements RowSource {
     const { client, problem } = this.#link;
     if (client === null) throw new Error(problem);
     try {
-      return await client.ask(verb, session, 0, block, signal);
+      return await client.ask(verb, session, 0, block, this.#bytesMax, signal);
     } catch (error) {
       this.counts.failures++;
       throw error;

@@ -1,8 +1,9 @@
 import { counter, gauge, type Stat, stat } from "../../../protocol/stats/entry.ts";
-import { latin1Bytes } from "../../../store/base/bytes.ts";
+import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import type { Cache } from "../../../store/cache.ts";
 import type { TransportEvent } from "../../net/transport.ts";
 import { readDialOptions } from "../../peers/dial.ts";
+import { commonPrefixes } from "../key_range.ts";
 import type { RowsMessage, RowsStart } from "../messages.ts";
 import { openRowCache } from "../open_row_cache.ts";
 import { RowLoop } from "../row_loop.ts";
@@ -23,9 +24,11 @@ export class NodeThread {
   readonly #loop: RowLoop;
   readonly #say: Say;
 
-  private constructor(cache: Cache, options: NodeOptions, say: Say) {
+  private constructor(cache: Cache, itemBytesMax: number, options: NodeOptions, say: Say) {
     const rows = cache.rows!;
     const { name, prefixes, expiry, timeoutMs, loginFile, caCertPath } = options;
+    // As keys have them: a character a byte.
+    const own = prefixes.map((prefix) => latin1Text(new TextEncoder().encode(prefix)));
     this.#say = say;
     this.#membership = new Membership(options.origins, {
       right: rows.right,
@@ -35,12 +38,14 @@ export class NodeThread {
       dial: readDialOptions(timeoutMs, loginFile, caCertPath),
       dropRows: async (dropped) => {
         await pause(0);
-        const covered = dropped.includes("") ? prefixes : dropped.map(latin1Bytes);
-        await removeRows(cache, covered, pause);
+        await removeRows(cache, commonPrefixes(own, dropped).map(latin1Bytes), pause);
       },
       deleteRows: (keys) => {
         cache.enter();
-        for (const key of keys) rows.removal.invalidate(key, 0);
+        for (const key of keys) {
+          // Other keys are ordinary items, which the origin knows nothing of.
+          if (own.some((prefix) => key.startsWith(prefix))) rows.removal.invalidate(key, 0);
+        }
         cache.leave();
       },
       report: (event: TransportEvent) => say({ kind: "event", event }),
@@ -49,13 +54,15 @@ export class NodeThread {
     this.#source = new NodeSource(
       this.#membership,
       () => `${this.#stats.map(({ name, value }) => `STAT ${name} ${value}\r\n`).join("")}END\r\n`,
+      itemBytesMax,
     );
     this.#loop = new RowLoop(cache, this.#source, expiry === "column");
   }
 
   /** Joins the first origin that answers. @throws When one will not take this node. */
   static async open(start: RowsStart, options: NodeOptions, say: Say): Promise<NodeThread> {
-    const thread = new NodeThread(openRowCache(start), options, say);
+    const { itemSizeMaxBytes } = start.shared.options;
+    const thread = new NodeThread(openRowCache(start), itemSizeMaxBytes, options, say);
     await thread.#membership.begin();
     return thread;
   }

@@ -1,8 +1,9 @@
 import { REPLY } from "../../../protocol/reply/replies.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
-import { reasonOf } from "../../reason.ts";
+import { printable, reasonOf } from "../../reason.ts";
 import { type Address, Peer, PeerError } from "../../peers/peer.ts";
 import type { DialOptions } from "../../peers/dial.ts";
+import { WAIT_TEXT, WireError } from "./wire.ts";
 
 /** An idle connection that is older is not used again: the origin may be about to close it. */
 const IDLE_MS_MAX = 1000;
@@ -10,26 +11,40 @@ const UNKNOWN_COMMAND = latin1Text(REPLY.ERROR).trimEnd();
 /** Its other reply to a request of a session. */
 const SESSION_OVER = latin1Text(REPLY.NOT_FOUND).trimEnd();
 const BLOCK = /^NODE (\d{1,10})$/;
+const ERROR = /^(?:ERROR$|(?:CLIENT|SERVER)_ERROR )/;
+/** Longer lines of an origin are cut. */
+const SHOWN_MAX = 300;
+/** A reply may take so much longer than its time-out for each byte of it and of its request: 1 MB takes a second. */
+const MS_PER_BYTE = 0.001;
 
-/** The origin has answered a request with an error; nothing was done. The message is its line. */
+/** The origin has answered a request with another line. The message is that line. */
 export class OriginRefusal extends Error {
   override readonly name = "OriginRefusal";
   /** Whether the session of this node is over. */
   readonly isSessionOver: boolean;
+  /** Whether this node must wait before it joins again. */
+  readonly mustWait: boolean;
+  /** Whether the line is an error, so that nothing was done. */
+  readonly isError: boolean;
 
   constructor(origin: string, line: string) {
     const isSessionOver = line === SESSION_OVER;
     const reason = isSessionOver
       ? "it has gone on without this node"
-      : line.replace(/^[A-Z]+_ERROR /, "");
+      : printable(line.replace(/^[A-Z]+_ERROR /, "").slice(0, SHOWN_MAX));
     super(
       line === UNKNOWN_COMMAND
         ? `${origin} is no origin: a server with --db`
         : `${origin}: ${reason}`,
     );
     this.isSessionOver = isSessionOver;
+    this.mustWait = reason === WAIT_TEXT;
+    this.isError = isSessionOver || ERROR.test(line);
   }
 }
+
+/** The origin announces a reply that is longer than any that this node can use. It was not read. */
+export class LongReplyError extends PeerError {}
 
 /** There is no connection to the origin: nothing was sent. */
 export class UnsentError extends Error {
@@ -56,22 +71,30 @@ export class OriginClient {
   }
 
   /**
-   * Sends a request and returns the block of its reply.
+   * Sends a request and returns the block of its reply. Each piece of it has the time-out, all of it twice that.
    *
+   * @param bytesMax The longest block that the node can use.
    * @param signal Gives the request up: the connection is closed, so that the origin ends it, too.
-   * @throws OriginRefusal; UnsentError; PeerError: it is unknown whether the request was executed.
+   * @throws OriginRefusal; UnsentError; LongReplyError; PeerError: it is unknown whether the request was executed.
    */
   async ask(
     verb: string,
     session: string,
     number: number,
     block: Uint8Array,
+    bytesMax: number,
     signal?: AbortSignal,
   ): Promise<Uint8Array> {
     const peer = await this.#connection();
     const giveUp = (): void => peer.close();
     signal?.addEventListener("abort", giveUp);
+    const wholeMs = 2 * this.#options.timeoutMs + MS_PER_BYTE * (block.length + bytesMax);
     let isWhole = false;
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      peer.close();
+    }, wholeMs);
     try {
       signal?.throwIfAborted();
       const line = `node ${verb} ${session || "-"} ${number} ${block.length}\r\n`;
@@ -79,13 +102,22 @@ export class OriginClient {
       const reply = await peer.line();
       const [, length] = BLOCK.exec(reply) ?? [];
       if (length !== undefined) {
+        if (Number(length) > bytesMax) {
+          throw new LongReplyError(
+            `${this.name}: announces a reply of ${length} bytes; the longest has ${bytesMax}`,
+          );
+        }
         const received = await peer.block(Number(length));
-        isWhole = true;
+        // Bytes behind the reply would be taken for the next one.
+        isWhole = peer.isRead;
         return received;
       }
       // Behind another reply the connection may hold anything: it is not used again.
       throw new OriginRefusal(this.name, reply);
+    } catch (error) {
+      throw isLate ? peer.error(`no whole reply within ${Math.round(wholeMs)} ms`) : error;
     } finally {
+      clearTimeout(timer);
       signal?.removeEventListener("abort", giveUp);
       if (isWhole && !this.#isClosed) this.#idle.push({ peer, sinceMs: performance.now() });
       else peer.close();
@@ -114,5 +146,11 @@ export class OriginClient {
 /** Whether an error is one of the network, and may pass. */
 export function mayPass(error: unknown): boolean {
   return error instanceof PeerError || error instanceof UnsentError ||
-    (error instanceof OriginRefusal && error.isSessionOver);
+    (error instanceof OriginRefusal && (error.isSessionOver || error.mustWait));
+}
+
+/** Whether it is unknown what became of a request that ended with this error. */
+export function isOutcomeUnknown(error: unknown): boolean {
+  return error instanceof PeerError || error instanceof WireError ||
+    (error instanceof OriginRefusal && !error.isError);
 }

@@ -5,10 +5,15 @@ import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import type { Row } from "../databases/backend.ts";
 import type { Read, WriteReply } from "../flows/flows.ts";
 import type { Due, Joined } from "../flows/node_flows.ts";
+import { KEYS_MAX } from "../flows/node_service.ts";
 import { everyKeyOf, prefixIn } from "../key_range.ts";
 import type { RowWish } from "../row_edits.ts";
+import { oneLine } from "../../reason.ts";
 
 // The messages between a node and its origin: blocks of records behind lines of text. Numbers are little-endian.
+
+/** The error of a `join` whose node must wait: it may try again. */
+export const WAIT_TEXT = "writes have waited for this node in vain: it must wait before it joins";
 
 /** A node and its origin must speak the same version. */
 export const WIRE_VERSION = 2;
@@ -20,6 +25,19 @@ export const RECORDS_MAX = 256;
 const WRITE_BYTES = 48;
 const REPLY_BYTES = 40;
 const READ_BYTES = 32;
+const DUE_BYTES = 16;
+/** Longest reply to `join`. */
+export const JOINED_BYTES_MAX = 1024;
+/** Longest reply to `poll`: keys of 250 bytes, or prefixes of 255. */
+export const DUE_BYTES_MAX = DUE_BYTES + KEYS_MAX * (2 + 255);
+/** Other replies are at most so much longer than the largest row. */
+export const REPLY_BYTES_MORE = BLOCK_BYTES + RECORDS_MAX * REPLY_BYTES;
+/** Longest `--member-time`, in milliseconds. */
+const MEMBER_MS_MAX = 3_600_000;
+/** Longest session: an origin of another version may write it in another way. */
+const SESSION = /^[\x21-\x7e]{1,100}$/;
+/** Databases have versions of 63 bits. */
+const VERSION_MAX = 2 ** 63;
 const KINDS: ReadonlySet<number> = new Set([
   RowKind.STORE,
   RowKind.REMOVE,
@@ -28,6 +46,21 @@ const KINDS: ReadonlySet<number> = new Set([
 ]);
 const MODES: ReadonlySet<number> = new Set(Object.values(StoreMode));
 const OUTCOMES: ReadonlySet<number> = new Set(Object.values(Outcome));
+/** Outcomes of a write that changes a row, by its kind. */
+const DONE: ReadonlyMap<RowKind, readonly Outcome[]> = new Map([
+  [RowKind.STORE, [Outcome.STORED]],
+  [RowKind.REMOVE, [Outcome.DELETED]],
+  [RowKind.TOUCH, [Outcome.TOUCHED]],
+  [RowKind.COUNT, [Outcome.OK, Outcome.STORED]],
+]);
+/** Outcomes of a write that changes nothing, because of the row. */
+const REFUSED: readonly Outcome[] = [
+  Outcome.NOT_STORED,
+  Outcome.EXISTS,
+  Outcome.NOT_FOUND,
+  Outcome.NOT_NUMERIC,
+  Outcome.TOO_LARGE,
+];
 /** 2 is not used: earlier nodes may still send it. */
 const BIT = { COMPARE: 1, VIVIFY: 4, DECREMENT: 8, TOUCHES: 16 } as const;
 /** Kinds of replies, by their number. */
@@ -134,14 +167,14 @@ export function packKeys(keys: readonly string[]): Uint8Array<ArrayBuffer> {
 
 /** @throws WireError */
 export function unpackKeys(block: Uint8Array): string[] {
-  return unpackDeletions(block, RECORDS_MAX).map((key) => {
+  return unpackDeletions(block).map((key) => {
     if (prefixIn(key) !== null) throw new WireError("a key of 0 bytes");
     return key;
   });
 }
 
 /** Returns keys, and what stands for all keys with a prefix. @throws WireError */
-function unpackDeletions(block: Uint8Array, most = Infinity): string[] {
+function unpackDeletions(block: Uint8Array, most = RECORDS_MAX): string[] {
   const reader = new Reader(block);
   const keys: string[] = [];
   while (!reader.isAtEnd) {
@@ -167,18 +200,27 @@ function prefixOf(reader: Reader): string {
 
 // --- writes ----------------------------------------------------------------------------------------
 
+/** A block of writes. */
+export interface WriteBlock {
+  readonly block: Uint8Array<ArrayBuffer>;
+  readonly writes: readonly SentWrite[];
+}
+
 /** Returns blocks with the writes, in their order. */
-export function packWrites(writes: readonly SentWrite[]): Uint8Array<ArrayBuffer>[] {
-  const blocks: Uint8Array<ArrayBuffer>[] = [];
+export function packWrites(writes: readonly SentWrite[]): WriteBlock[] {
+  const blocks: WriteBlock[] = [];
   let writer = new Writer();
-  for (const { request, data } of writes) {
+  let packed: SentWrite[] = [];
+  const end = (): void => {
+    if (packed.length > 0) blocks.push({ block: writer.end(), writes: packed });
+    writer = new Writer();
+    packed = [];
+  };
+  for (const write of writes) {
+    const { request, data } = write;
     // A touch is answered with its row: the reply must not have several.
     const isAlone = request.kind === RowKind.TOUCH;
-    const length = writer.length + WRITE_BYTES + data.length;
-    if (writer.length > 0 && (isAlone || length > BLOCK_BYTES)) {
-      blocks.push(writer.end());
-      writer = new Writer();
-    }
+    if (isAlone || writer.length + WRITE_BYTES + data.length > BLOCK_BYTES) end();
     const record = writer.record(WRITE_BYTES);
     record.setUint8(0, request.kind);
     record.setUint8(1, request.mode);
@@ -192,11 +234,10 @@ export function packWrites(writes: readonly SentWrite[]): Uint8Array<ArrayBuffer
     record.setBigUint64(40, request.initial, true);
     writer.bytes(latin1Bytes(request.key));
     writer.bytes(data);
-    if (!isAlone) continue;
-    blocks.push(writer.end());
-    writer = new Writer();
+    packed.push(write);
+    if (isAlone) end();
   }
-  if (writer.length > 0) blocks.push(writer.end());
+  end();
   return blocks;
 }
 
@@ -245,11 +286,29 @@ function wholeOf(number: number): number {
   return number;
 }
 
+/** @throws WireError when the number is not within the range. */
+function within(number: number, least: number, most: number, what: string): number {
+  if (number >= least && number <= most) return number;
+  throw new WireError(`${what} is ${number}, and must be ${least} to ${most}`);
+}
+
+function versionIn(record: DataView): number {
+  const version = within(record.getFloat64(16, true), 0, VERSION_MAX, "a version");
+  if (!Number.isInteger(version)) throw new WireError(`the version ${version} is no whole number`);
+  return version;
+}
+
+/** Returns when a row expires. Another program may have written anything into its column. */
+function expiryOf(row: Row | null): number {
+  const sec = Math.trunc(Number(row?.expiresUnixSec ?? 0));
+  return Number.isSafeInteger(sec) ? sec : 0;
+}
+
 export function packReplies(replies: readonly SentReply[]): Uint8Array<ArrayBuffer> {
   const writer = new Writer();
   for (const { reply, outcome, number, row } of replies) {
     const known = (REPLIES as readonly string[]).indexOf(reply.kind);
-    const reason = "reason" in reply ? reply.reason : known < 0 ? reply.kind : "";
+    const reason = oneLine("reason" in reply ? reply.reason : known < 0 ? reply.kind : "");
     const data = row?.data ?? new TextEncoder().encode(reason);
     const record = writer.record(REPLY_BYTES);
     record.setUint8(0, known < 0 ? REPLIES.indexOf("failed") : known);
@@ -259,7 +318,7 @@ export function packReplies(replies: readonly SentReply[]): Uint8Array<ArrayBuff
     record.setUint32(8, data.length, true);
     record.setFloat64(16, versionOf(reply), true);
     record.setBigUint64(24, number, true);
-    record.setFloat64(32, row?.expiresUnixSec ?? 0, true);
+    record.setFloat64(32, expiryOf(row), true);
     writer.bytes(data);
   }
   return writer.end();
@@ -270,28 +329,55 @@ function versionOf(reply: WriteReply): number {
   return reply.kind === "refused" ? reply.row?.version ?? 0 : 0;
 }
 
-/** @throws WireError */
-export function unpackReplies(block: Uint8Array): SentReply[] {
+/**
+ * Returns the replies to writes.
+ *
+ * @throws WireError when there is not one for each, or when one cannot be the reply to its write.
+ */
+export function unpackReplies(block: Uint8Array, writes: readonly SentWrite[]): SentReply[] {
   const reader = new Reader(block);
-  const replies: SentReply[] = [];
-  while (!reader.isAtEnd) {
+  const replies = writes.map(({ request }) => {
     const record = reader.record(REPLY_BYTES);
     const kind = REPLIES[record.getUint8(0)];
     if (kind === undefined) throw new WireError("no such reply");
     const outcome = numberIn(OUTCOMES, record.getUint8(1), "outcome") as Outcome;
     const hasRow = record.getUint8(2) !== 0;
-    const version = record.getFloat64(16, true);
-    const expiresUnixSec = record.getFloat64(32, true);
+    const version = versionIn(record);
+    const expiresUnixSec = wholeOf(record.getFloat64(32, true));
     const data = reader.bytes(record.getUint32(8, true)).slice();
     const row = { flags: record.getUint32(4, true), version, expiresUnixSec, data };
-    replies.push({
+    checkReply(request, kind, outcome, version, hasRow);
+    return {
       reply: replyOf(kind, version, data),
       outcome,
       number: record.getBigUint64(24, true),
       row: hasRow ? row : null,
-    });
-  }
+    };
+  });
+  if (!reader.isAtEnd) throw new WireError(`more replies than the ${writes.length} writes`);
   return replies;
+}
+
+/** A committed write has changed its row, and a refused one has not. @throws WireError */
+function checkReply(
+  { kind, compare }: RowWish,
+  reply: typeof REPLIES[number],
+  outcome: Outcome,
+  version: number,
+  hasRow: boolean,
+): void {
+  const isCommitted = reply === "committed";
+  if (hasRow !== (isCommitted && kind === RowKind.TOUCH)) {
+    throw new WireError("a reply has a row that it must not have, or lacks its row");
+  }
+  if (!isCommitted && reply !== "refused") return;
+  const allowed = isCommitted ? DONE.get(kind)! : REFUSED;
+  if (!allowed.includes(outcome)) {
+    throw new WireError(`a write is ${reply} with the outcome ${outcome}`);
+  }
+  if (isCommitted && version < (compare ?? 0) + 1) {
+    throw new WireError(`a write of version ${compare ?? 0} has made version ${version}`);
+  }
 }
 
 function replyOf(kind: typeof REPLIES[number], version: number, data: Uint8Array): WriteReply {
@@ -319,7 +405,7 @@ export function packReads(
   for (const { row, version, cacheable, problem } of reads) {
     const data = problem === undefined
       ? row?.data ?? new Uint8Array()
-      : new TextEncoder().encode(problem);
+      : new TextEncoder().encode(oneLine(problem));
     isFull ||= writer.length > 0 && writer.length + READ_BYTES + data.length > BLOCK_BYTES;
     const record = writer.record(READ_BYTES);
     if (isFull) continue;
@@ -328,7 +414,7 @@ export function packReads(
     record.setUint32(4, row?.flags ?? 0, true);
     record.setUint32(8, data.length, true);
     record.setFloat64(16, version, true);
-    record.setFloat64(24, row?.expiresUnixSec ?? 0, true);
+    record.setFloat64(24, expiryOf(row), true);
     writer.bytes(data);
   }
   for (let index = reads.length; index < asked; index++) writer.record(READ_BYTES);
@@ -340,15 +426,16 @@ export function unpackReads(block: Uint8Array): SentRead[] {
   const reader = new Reader(block);
   const reads: SentRead[] = [];
   while (!reader.isAtEnd) {
+    checkCount(reads.length + 1);
     const record = reader.record(READ_BYTES);
-    const found = record.getUint8(0);
+    const found = within(record.getUint8(0), 0, 3, "the kind of a read");
     const data = reader.bytes(record.getUint32(8, true)).slice();
-    const version = record.getFloat64(16, true);
+    const version = versionIn(record);
     if (found === 0) {
       reads.push(null);
       continue;
     }
-    const expiresUnixSec = record.getFloat64(24, true);
+    const expiresUnixSec = wholeOf(record.getFloat64(24, true));
     const flags = record.getUint32(4, true);
     const cacheable = record.getUint8(1) === 1;
     if (found === 3) {
@@ -379,8 +466,6 @@ export interface SentJoined extends Joined {
   readonly memberMs: number;
 }
 
-const DUE_BYTES = 16;
-
 export function packDue({ seq, grantedMs, keys }: Due): Uint8Array {
   const writer = new Writer();
   const record = writer.record(DUE_BYTES);
@@ -390,23 +475,60 @@ export function packDue({ seq, grantedMs, keys }: Due): Uint8Array {
   return writer.end();
 }
 
-/** @throws WireError */
-export function unpackDue(block: Uint8Array): Due {
+/**
+ * Returns the deletions that an origin asks for.
+ *
+ * @param confirmed The last one that the node has executed: others have greater numbers.
+ * @param memberMs The longest time that the origin may grant.
+ * @throws WireError
+ */
+export function unpackDue(block: Uint8Array, confirmed: number, memberMs: number): Due {
   const record = new Reader(block).record(DUE_BYTES);
-  return {
-    seq: record.getFloat64(0, true),
-    grantedMs: record.getFloat64(8, true),
-    keys: unpackDeletions(block.subarray(DUE_BYTES)),
-  };
+  const seq = wholeOf(record.getFloat64(0, true));
+  const grantedMs = within(record.getFloat64(8, true), 0, memberMs, "the time of a renewal");
+  const keys = unpackDeletions(block.subarray(DUE_BYTES), KEYS_MAX);
+  if (keys.length === 0 ? seq !== 0 : seq < confirmed + keys.length) {
+    throw new WireError(
+      `${keys.length} deletions end with number ${seq}, after number ${confirmed}`,
+    );
+  }
+  return { seq, grantedMs, keys };
 }
 
 /** @throws WireError */
 export function unpackJoined(block: Uint8Array): SentJoined {
-  const { session, grantedMs, memberMs } = JSON.parse(latin1Text(block)) as Partial<SentJoined>;
+  const { session, grantedMs, memberMs } = objectIn(block) as Partial<SentJoined>;
   if (
-    typeof session === "string" && typeof grantedMs === "number" && typeof memberMs === "number"
+    typeof session !== "string" || !SESSION.test(session) || typeof grantedMs !== "number" ||
+    typeof memberMs !== "number"
   ) {
-    return { session, grantedMs, memberMs };
+    throw new WireError("a malformed session");
   }
-  throw new WireError("a malformed session");
+  within(memberMs, 1, MEMBER_MS_MAX, "the time of members");
+  return {
+    session,
+    grantedMs: within(grantedMs, 0, memberMs, "the time of a new member"),
+    memberMs,
+  };
+}
+
+/** Returns the object that a block has in JSON; an empty one: it has none. */
+function objectIn(block: Uint8Array): object {
+  try {
+    const value: unknown = JSON.parse(latin1Text(block));
+    return typeof value === "object" && value !== null ? value : {};
+  } catch {
+    return {};
+  }
+}
+
+/**
+ * Returns the word of a request as a whole number.
+ *
+ * @throws WireError that names what it is, its text and the range.
+ */
+export function wholeNumber(word: string, what: string): number {
+  const number = /^\d{1,16}$/.test(word) ? Number(word) : NaN;
+  if (Number.isSafeInteger(number)) return number;
+  throw new WireError(`${what} is ${word}, and must be 0 to ${Number.MAX_SAFE_INTEGER}`);
 }

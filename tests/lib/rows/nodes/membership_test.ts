@@ -1,0 +1,100 @@
+import { assertEquals } from "@std/assert";
+import { mock } from "node:test";
+import { Membership, type NodeWorld } from "../../../../lib/rows/nodes/membership.ts";
+import { waitingFor } from "../../../support/waiting.ts";
+import { HostileOrigin } from "./hostile_origin.ts";
+
+// A membership of an origin that the test plays. The timers of the node are moved by the test.
+
+const MEMBER_MS = 1000;
+
+/** A membership, and what it tells. */
+class Node implements AsyncDisposable {
+  readonly events: string[] = [];
+  readonly membership: Membership;
+  deadlineMs = 0;
+  #told = (): void => {};
+  #run: Promise<void> | undefined;
+
+  constructor({ port }: HostileOrigin, timeoutMs: number) {
+    const world: NodeWorld = {
+      right: {
+        nowMs: () => 0,
+        renew: (deadlineMs) => this.deadlineMs = deadlineMs,
+        end: () => this.deadlineMs = -1,
+      },
+      name: "one",
+      prefixes: [""],
+      expiry: "refuse",
+      dial: { timeoutMs, login: null, caCert: null },
+      dropRows: () => Promise.resolve(),
+      deleteRows: () => {},
+      report: ({ event }) => {
+        this.events.push(event);
+        this.#told();
+      },
+      sleep: () => Promise.resolve(),
+    };
+    const address = { name: "origin", hostname: "127.0.0.1", port };
+    this.membership = new Membership([address], world);
+  }
+
+  start(): void {
+    this.#run = this.membership.run();
+  }
+
+  async event(name: string): Promise<void> {
+    while (!this.events.includes(name)) {
+      await waitingFor(`event ${name}`, new Promise<void>((resolve) => this.#told = resolve));
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const stopping = this.membership.stop();
+    // Those that wait for an answer go on.
+    mock.timers.tick(100 * MEMBER_MS);
+    mock.timers.reset();
+    await stopping;
+    await this.#run;
+  }
+}
+
+// The shorter of the two times: the answer to a question comes within a quarter of the member time.
+for (
+  const [timeoutMs, name] of [[60 * MEMBER_MS, "member time"], [MEMBER_MS / 2, "time-out"]] as const
+) {
+  Deno.test(`an origin that is silent is left after its ${name}, when it is the shorter one`, async () => {
+    using origin = new HostileOrigin({ memberMs: MEMBER_MS });
+    origin.replies.set("poll", () => null);
+    mock.timers.enable({ apis: ["setTimeout"] });
+    await using node = new Node(origin, timeoutMs);
+    node.start();
+    for (let question = 1; question <= 2; question++) {
+      await origin.asked("poll", question);
+      assertEquals(node.events, ["joined_origin"]);
+      mock.timers.tick(Math.min(timeoutMs, MEMBER_MS) - 1);
+      assertEquals(origin.closed, question - 1);
+      mock.timers.tick(1);
+      await origin.hasClosed(question);
+    }
+    await node.event("left_origin");
+    assertEquals(node.deadlineMs, 0);
+  });
+}
+
+Deno.test("a node that must wait is no member, and asks until it may join", async () => {
+  using origin = new HostileOrigin({ memberMs: MEMBER_MS });
+  const { WAIT_TEXT } = await import("../../../../lib/rows/nodes/wire.ts");
+  const join = origin.replies.get("join")!;
+  let refusals = 0;
+  origin.replies.set(
+    "join",
+    (request) => refusals++ < 3 ? `SERVER_ERROR ${WAIT_TEXT}\r\n` : join(request),
+  );
+  mock.timers.enable({ apis: ["setTimeout"] });
+  await using node = new Node(origin, MEMBER_MS);
+  assertEquals(await node.membership.begin(), false);
+  node.start();
+  await node.event("joined_origin");
+  assertEquals([refusals, node.events], [4, ["left_origin", "joined_origin"]]);
+});
