@@ -19,6 +19,8 @@ const COMMANDS_VERBOSITY = 3;
 const LOGGED_BYTES_MAX = 200;
 /** Lines that one thread logs per second at most. */
 const LINES_PER_SECOND_MAX = 1000;
+/** The session of a node, which lets its owner speak for that node, is not logged. */
+const NODE_SESSION = /^( *node +\S+ +)\S+/;
 
 /** Something about a connection, for the log. */
 export interface ProtocolEvent {
@@ -141,7 +143,7 @@ export class TracedConversation extends Conversation {
       // A mistake in the line before makes a command of a password.
       if (this.access === Access.NONE) return "a line before authentication";
       const lineFeed = bytes.subarray(at, end).indexOf(LF);
-      return escaped(bytes, at, lineFeed < 0 ? end : at + lineFeed);
+      return escaped(bytes, at, lineFeed < 0 ? end : at + lineFeed).replace(NODE_SESSION, "$1*");
     }
     if (end - at < HEADER_LENGTH) return "";
     const opcode = bytes[at + 1]!;

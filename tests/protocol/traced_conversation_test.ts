@@ -32,6 +32,17 @@ Deno.test("-vv logs protocol errors with the peer, the reason and the command", 
   });
 });
 
+Deno.test("the session of a node is in no line of the log", () => {
+  const side = new ConversationSide(["-vvv"]);
+  const peer = side.connect();
+  peer.ask(
+    "node poll 1-secret 0 2\r\n12\r\nnode  leave  1-secret 0 0\r\n\r\nnode poll 1-secret x\r\n",
+  );
+  const text = JSON.stringify(side.events.splice(0));
+  assertEquals(text.includes("secret"), false, text);
+  assert(text.includes("node poll * 0 2") && text.includes("node  leave  * 0 0"), text);
+});
+
 Deno.test("a request that arrives in several lines ends, however small a slice is", () => {
   const side = new ConversationSide(["-vv", "-R", "1"]);
   const peer = side.connect();

@@ -36,12 +36,16 @@ interface PendingKey {
 
 interface Node {
   readonly name: string;
+  /** Its part of the session that others cannot guess. */
+  readonly secret: string;
   /** Until when it may serve rows, the margin included. */
   untilMs: number;
   renewedMs: number;
   fetched: number;
   /** Number of the last deletion; they count from 1. */
   lastSeq: number;
+  /** Number of the last deletion that was sent to it: it cannot have executed a later one. */
+  sentSeq: number;
   /** Deletions that it has not confirmed, the oldest first. */
   pending: PendingKey[];
   /** A write went on without it: it may have old rows, and must join again without them. */
@@ -80,21 +84,22 @@ export interface DueKeys {
  * joins again, without rows. No socket, and the clock is an argument.
  */
 export class NodeList {
-  readonly #epoch: number;
+  readonly #newSecret: () => string;
   readonly #memberMs: number;
   readonly #driftShare: number;
-  readonly #nodes = new Map<string, Node>();
+  /** By the number of the session, which is public. */
+  readonly #nodes = new Map<number, Node>();
   #sessions = 0;
   /** Told of every change. */
   tell: (change: NodeChange) => void = () => {};
 
   /**
-   * @param epoch Of the origin: sessions of two origins differ.
+   * @param newSecret Returns a text that was never returned before and that nobody can guess, for a session.
    * @param memberMs How long a node may serve after a renewal.
    * @param driftShare How much slower a node's clock may run, as a share of the time.
    */
-  constructor(epoch: number, memberMs: number, driftShare: number) {
-    this.#epoch = epoch;
+  constructor(newSecret: () => string, memberMs: number, driftShare: number) {
+    this.#newSecret = newSecret;
     this.#memberMs = memberMs;
     this.#driftShare = driftShare;
   }
@@ -119,32 +124,35 @@ export class NodeList {
    */
   join(name: string, old: string, nowMs: number): string | null {
     this.#forgetOld(nowMs);
-    const before = this.#nodes.get(old);
+    const before = this.#find(old);
     let lastMs = before?.renewedMs;
     if (before !== undefined) {
       before.isLost = true;
-      this.#nodes.delete(old);
+      this.#nodes.delete(numberOf(old));
     }
-    for (const [session, node] of this.#nodes) {
+    for (const [number, node] of this.#nodes) {
       if (!node.isLost || node.name !== name) continue;
       lastMs = Math.max(lastMs ?? 0, node.renewedMs);
-      this.#nodes.delete(session);
+      this.#nodes.delete(number);
     }
     if (this.#nodes.size >= NODES_MAX && !this.#forgetEnded(nowMs)) return null;
-    const session = `${this.#epoch}-${++this.#sessions}`;
-    this.#nodes.set(session, {
+    const number = ++this.#sessions;
+    const secret = this.#newSecret();
+    this.#nodes.set(number, {
       name,
+      secret,
       untilMs: nowMs,
       renewedMs: nowMs,
       fetched: 0,
       lastSeq: 0,
+      sentSeq: 0,
       pending: [],
       isLost: false,
       isSilent: false,
     });
     const kind = lastMs === undefined ? "joined" : "returned";
     this.tell({ name, kind, ageMs: nowMs - (lastMs ?? nowMs) });
-    return session;
+    return `${number}-${secret}`;
   }
 
   /**
@@ -174,7 +182,7 @@ export class NodeList {
     const node = this.#live(session);
     if (node === undefined) return;
     this.#end(node);
-    this.#nodes.delete(session);
+    this.#nodes.delete(numberOf(session));
     this.tell({ name: node.name, kind: "left", ageMs: nowMs - node.renewedMs });
   }
 
@@ -188,16 +196,34 @@ export class NodeList {
     if (node !== undefined) node.fetched += rows;
   }
 
-  /** The node has deleted all keys up to this number. */
+  /**
+   * The node has deleted all keys up to this number.
+   *
+   * @throws RangeError for a number that was not sent to it: nothing is confirmed.
+   */
   confirm(session: string, seq: number): void {
     const node = this.#live(session);
-    if (node !== undefined) node.pending = node.pending.filter((each) => each.seq > seq);
+    if (node === undefined) return;
+    if (!(seq >= 0 && seq <= node.sentSeq)) {
+      throw new RangeError(
+        `node ${node.name} confirms deletion ${seq}; it was sent those up to ${node.sentSeq}`,
+      );
+    }
+    node.pending = node.pending.filter((each) => each.seq > seq);
   }
 
   /** Returns the keys that a node must delete, the oldest first. */
   due(session: string, keysMax: number): DueKeys {
     const due = this.#live(session)?.pending.slice(0, keysMax) ?? [];
     return { seq: due.at(-1)?.seq ?? 0, keys: due.map(({ key }) => key) };
+  }
+
+  /** Returns what is due to a node, which gets it now: from here on it may confirm it. */
+  send(session: string, keysMax: number): DueKeys {
+    const due = this.due(session, keysMax);
+    const node = this.#live(session);
+    if (node !== undefined) node.sentSeq = Math.max(node.sentSeq, due.seq);
+    return due;
   }
 
   /** Begins to delete keys in all nodes that may have them. Call it after their tokens are out. */
@@ -239,10 +265,10 @@ export class NodeList {
   /** Forgets a node that serves no row. @returns False for an unknown node. */
   forget(name: string, nowMs: number): boolean {
     let isForgotten = false;
-    for (const [session, node] of this.#nodes) {
+    for (const [number, node] of this.#nodes) {
       if (node.name !== name || nowMs < node.untilMs && !node.isLost) continue;
       this.#end(node);
-      isForgotten = this.#nodes.delete(session);
+      isForgotten = this.#nodes.delete(number);
     }
     return isForgotten;
   }
@@ -255,8 +281,15 @@ export class NodeList {
     }
   }
 
+  /** Finds the node of a session by its number, and compares the secret in constant time. */
+  #find(session: string): Node | undefined {
+    const node = this.#nodes.get(numberOf(session));
+    if (node === undefined) return undefined;
+    return isEqual(session.slice(session.indexOf("-") + 1), node.secret) ? node : undefined;
+  }
+
   #live(session: string): Node | undefined {
-    const node = this.#nodes.get(session);
+    const node = this.#find(session);
     return node?.isLost === false ? node : undefined;
   }
 
@@ -277,16 +310,31 @@ export class NodeList {
 
   /** Makes room: forgets a node that serves no row, if possible one that a write went on without. */
   #forgetEnded(nowMs: number): boolean {
-    const sessions = [...this.#nodes];
-    const ended = sessions.find(([, { isLost }]) => isLost) ??
-      sessions.find(([, node]) => this.#hasEnded(node, nowMs));
+    const nodes = [...this.#nodes];
+    const ended = nodes.find(([, { isLost }]) => isLost) ??
+      nodes.find(([, node]) => this.#hasEnded(node, nowMs));
     return ended !== undefined && this.#nodes.delete(ended[0]);
   }
 
   #forgetOld(nowMs: number): void {
-    for (const [session, node] of this.#nodes) {
+    for (const [number, node] of this.#nodes) {
       if (nowMs - node.renewedMs < SHOWN_MS || !this.#hasEnded(node, nowMs)) continue;
-      this.#nodes.delete(session);
+      this.#nodes.delete(number);
     }
   }
+}
+
+/** Returns the number of a session; NaN: the text has not the form of one. */
+function numberOf(session: string): number {
+  return /^[1-9]\d{0,15}-/.test(session) ? Number(session.slice(0, session.indexOf("-"))) : NaN;
+}
+
+/** Compares texts; how long that takes does not tell where they differ. */
+function isEqual(given: string, secret: string): boolean {
+  if (given.length !== secret.length) return false;
+  let difference = 0;
+  for (let at = 0; at < secret.length; at++) {
+    difference |= given.charCodeAt(at) ^ secret.charCodeAt(at);
+  }
+  return difference === 0;
 }

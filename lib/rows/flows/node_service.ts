@@ -63,7 +63,7 @@ export class NodeService {
    *
    * @param confirmed The last deletion that the node has executed.
    * @returns Null: the session is over.
-   * @throws This origin ends.
+   * @throws RangeError: the node was not sent this deletion. This origin ends.
    */
   *poll(session: string, confirmed: number): ServiceFlow<Due | null> {
     this.#nodes.confirm(session, confirmed);
@@ -74,7 +74,7 @@ export class NodeService {
     const grantedMs = this.#renew(session);
     if (grantedMs === null) return null;
     this.#checkStop();
-    return { ...this.#nodes.due(session, KEYS_MAX), grantedMs };
+    return { ...this.#nodes.send(session, KEYS_MAX), grantedMs };
   }
 
   #renew(session: string): number | null {

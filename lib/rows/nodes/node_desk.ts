@@ -112,7 +112,7 @@ export class NodeDesk {
   /**
    * `node join|poll|leave|read|write <session> <number> <bytes>`, and a block.
    *
-   * @throws WireError; why the node is refused; the database's error.
+   * @throws WireError; RangeError; why the node is refused; the database's error.
    */
   async execute(
     [verb, session = "", number = "", ...more]: readonly string[],
@@ -120,11 +120,12 @@ export class NodeDesk {
     addWrite: (write: QueuedWrite) => void,
   ): Promise<string> {
     if (more.length !== 1) throw new Error("bad command line format");
+    const confirmed = wire.wholeNumber(number, "the number of a deletion");
     switch (verb) {
       case "join":
         return await this.#join(latin1Text(block));
       case "poll":
-        return await this.#poll(session, Number(number));
+        return await this.#poll(session, confirmed);
       case "leave":
         return this.#leave(session);
       case "read":
@@ -140,6 +141,8 @@ export class NodeDesk {
     const asked = readJoin(text);
     this.#check(asked);
     const joined = await this.#run(this.#service.join(asked.name, asked.session));
+    // The question of the session that has ended is answered now: it is over.
+    this.#polls.get(asked.session)?.();
     const { memberMs } = this.#world;
     return replyOf(new TextEncoder().encode(JSON.stringify({ ...joined, memberMs })));
   }

@@ -84,7 +84,7 @@ export class OriginThread {
       ENDED_TOKENS_MAX,
       () => performance.now(),
     );
-    const nodes = this.#nodes = new NodeList(epoch, options.rightMs, options.driftShare);
+    const nodes = this.#nodes = new NodeList(newSecret, options.rightMs, options.driftShare);
     this.#flows = new Flows(list.list, states, options.databaseTimeoutMs, nodes);
     this.#runner = runner;
     const expeller = this.#expeller;
@@ -319,6 +319,11 @@ export class OriginThread {
     }
     await this.#expulsion.expelReplaced(prefixes);
   }
+}
+
+/** Returns 128 random bits in hexadecimal digits: who has them speaks for a node. */
+function newSecret(): string {
+  return crypto.getRandomValues(new Uint8Array(16)).toHex();
 }
 
 function waitEvent({ takeover, database }: RowsOptions, problem: string | null): TransportEvent {

@@ -5,7 +5,7 @@ import {
   NodeFlows,
   type NodeStep,
 } from "../../../lib/rows/flows/node_flows.ts";
-import type { Deletion, NodeList } from "../../../lib/rows/flows/node_list.ts";
+import type { Deletion } from "../../../lib/rows/flows/node_list.ts";
 import { NodeService, type ServiceFlow } from "../../../lib/rows/flows/node_service.ts";
 import { KEY } from "../key_record.ts";
 import { RecordingNodes } from "../nodes/recording_nodes.ts";
@@ -41,7 +41,7 @@ export class FollowNodes {
   readonly #note: (text: string) => void;
   readonly #count: number;
   all: readonly Node[] = [];
-  list!: NodeList;
+  list!: RecordingNodes;
   #service!: NodeService;
 
   constructor(count: number, has: (fault: FollowFault) => boolean, note: (text: string) => void) {
@@ -163,7 +163,7 @@ export class FollowNodes {
   delete(keys: readonly string[]): Deletion {
     const deletion = this.list.delete(keys, NOW_MS);
     const last = this.all.at(-1)!;
-    if (this.#has("forgetsOneNode")) this.list.confirm(last.flows.session, Infinity);
+    if (this.#has("forgetsOneNode")) this.list.confirmAll(last.flows.session);
     return deletion;
   }
 

@@ -401,7 +401,7 @@ export class NodeWorld extends ActingWorld<NodeScenario> {
       question.answer = yielded.value ?? "over";
       // A fault: what a node is to delete is taken for deleted.
       if (this.has("confirmsEarly") && work.step.kind === "poll") {
-        this.#serving(work.origin)!.nodes.confirm(work.step.session, Infinity);
+        this.#serving(work.origin)!.nodes.confirmAll(work.step.session);
       }
       this.note(`origin ${work.origin + 1} answers ${this.#nodes[work.node]!.name}`);
     } catch {

@@ -8,8 +8,9 @@ export class RecordingNodes extends NodeList {
   readonly #untilMs = new Map<string, number>();
   readonly #deletedMs: number[] = [];
 
+  /** @param epoch Of the origin: its sessions differ from those of others. */
   constructor(epoch: number, memberMs: number, driftShare: number) {
-    super(epoch, memberMs, driftShare);
+    super(() => String(epoch), memberMs, driftShare);
     this.#memberMs = memberMs;
   }
 
@@ -25,6 +26,11 @@ export class RecordingNodes extends NodeList {
   override delete(keys: readonly string[], nowMs: number): Deletion {
     this.#deletedMs.push(nowMs);
     return super.delete(keys, nowMs);
+  }
+
+  /** A fault: takes what a node is to delete for deleted. */
+  confirmAll(session: string): void {
+    this.confirm(session, this.send(session, Infinity).seq);
   }
 
   text(nowMs: number): string {

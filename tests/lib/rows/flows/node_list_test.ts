@@ -12,6 +12,7 @@ const NO_MARGIN_SHARE = -0.2;
 const KEY = "k";
 const STEPS = 3000;
 const SEEDS = 30;
+const newSecret = (): string => "secret";
 
 /** A rule that the node, or the origin, breaks. */
 type Broken =
@@ -58,7 +59,7 @@ class World {
     this.#broken = broken;
     this.#random = randomFrom(seed);
     this.#list = new NodeList(
-      1,
+      newSecret,
       MEMBER_MS,
       broken === "the origin has no margin" ? NO_MARGIN_SHARE : DRIFT_SHARE,
     );
@@ -190,7 +191,7 @@ class World {
       this.#list.confirm(session, confirmed);
       const grantedMs = this.#list.renew(session, Infinity, this.nowMs);
       if (grantedMs === null) return answer(() => this.#leave());
-      const { seq, keys } = this.#list.due(session, 10);
+      const { seq, keys } = this.#list.send(session, 10);
       answer(() => {
         if (this.#broken === "the node confirms before it deletes" && keys.length > 0) {
           this.#renew(sentMs, grantedMs);
@@ -251,7 +252,7 @@ for (const broken of RULES) {
 }
 
 Deno.test("nodes whose time is over keep no room from others; members do", () => {
-  const list = new NodeList(1, MEMBER_MS, DRIFT_SHARE);
+  const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
   const join = (name: string, nowMs: number): string | null => {
     const session = list.join(name, "", nowMs);
     if (session !== null) list.renew(session, Infinity, nowMs);
@@ -271,7 +272,7 @@ Deno.test("nodes whose time is over keep no room from others; members do", () =>
 });
 
 Deno.test("a node that asks and confirms nothing is no member after its time", () => {
-  const list = new NodeList(1, MEMBER_MS, DRIFT_SHARE);
+  const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
   const session = list.join("one", "", 0)!;
   list.renew(session, Infinity, 0);
   const deletion = list.delete([KEY], 1);
@@ -282,7 +283,7 @@ Deno.test("a node that asks and confirms nothing is no member after its time", (
 });
 
 Deno.test("a node that joins again ends its session before; one that leaves ends its own", () => {
-  const list = new NodeList(1, MEMBER_MS, DRIFT_SHARE);
+  const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
   const first = list.join("one", "", 0)!;
   list.renew(first, Infinity, 0);
   const deletion = list.delete([KEY], 1);
@@ -297,7 +298,7 @@ Deno.test("a node that joins again ends its session before; one that leaves ends
 });
 
 Deno.test("the events of a node: joined, silent after its time, returned, left", () => {
-  const list = new NodeList(1, MEMBER_MS, DRIFT_SHARE);
+  const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
   const told: string[] = [];
   list.tell = ({ name, kind, ageMs }) => told.push(`${name} ${kind} ${ageMs}`);
   const session = list.join("one", "", 0)!;
@@ -311,7 +312,7 @@ Deno.test("the events of a node: joined, silent after its time, returned, left",
 });
 
 Deno.test("a node that asks is not silent, though its origin has no time to grant", () => {
-  const list = new NodeList(1, MEMBER_MS, DRIFT_SHARE);
+  const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
   const told: string[] = [];
   const session = list.join("one", "", 0)!;
   list.tell = ({ kind }) => told.push(kind);
