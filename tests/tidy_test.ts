@@ -70,7 +70,7 @@ const ROOMS: readonly Room[] = [
   // Its door is lib/rows/databases/open_backend.ts, which imports it when it is needed.
   ["lib/rows/databases/postgres/", ""],
   ["lib/rows/databases/",        "backend changes open_backend publication schema sqlite_triggers table"],
-  ["lib/rows/flows/",            "cache_list expulsion flows log_flow marks node_flows node_list node_service steps takeover token_states"],
+  ["lib/rows/flows/",            "cache_list expulsion flows log_flow marks node_flows node_list node_service node_waits steps takeover token_states"],
   ["lib/rows/caches/",           "cache_client caches_file list_keeper"],
   ["lib/rows/follow/",           "follow_command follow_stats follower lag_guard prefix_expulsion"],
   ["lib/rows/audit/",            "run"],

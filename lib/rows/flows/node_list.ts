@@ -4,6 +4,8 @@ import { waitFor } from "./takeover.ts";
 export const NODES_MAX = 1000;
 /** How long a node that is no member any more is shown. */
 const SHOWN_MS = 600_000;
+/** A node that has not confirmed a deletion after this share of its time delays writes: it asks as often. */
+const DELAY_SHARE = 0.25;
 
 /** A node, as `caches` shows it. */
 export interface NodeState {
@@ -52,6 +54,8 @@ interface Node {
   isLost: boolean;
   /** Whether its silence was told. */
   isSilent: boolean;
+  /** Whether a deletion has waited for it in vain. */
+  hasDelayed: boolean;
 }
 
 /** Deletions of one group of writes. */
@@ -92,6 +96,8 @@ export class NodeList {
   #sessions = 0;
   /** Told of every change. */
   tell: (change: NodeChange) => void = () => {};
+  /** Told of the name of a node whose session has ended, and for which a deletion has waited in vain. */
+  delayed: (name: string, nowMs: number) => void = () => {};
 
   /**
    * @param newSecret Returns a text that was never returned before and that nobody can guess, for a session.
@@ -127,7 +133,7 @@ export class NodeList {
     const before = this.#find(old);
     let lastMs = before?.renewedMs;
     if (before !== undefined) {
-      before.isLost = true;
+      this.#end(before, nowMs);
       this.#nodes.delete(numberOf(old));
     }
     for (const [number, node] of this.#nodes) {
@@ -149,6 +155,7 @@ export class NodeList {
       pending: [],
       isLost: false,
       isSilent: false,
+      hasDelayed: false,
     });
     const kind = lastMs === undefined ? "joined" : "returned";
     this.tell({ name, kind, ageMs: nowMs - (lastMs ?? nowMs) });
@@ -165,9 +172,10 @@ export class NodeList {
     const node = this.#live(session);
     if (node === undefined) return null;
     const [oldest] = node.pending;
-    // A node that asks and confirms nothing must not keep writes waiting.
-    if (oldest !== undefined && nowMs - oldest.sinceMs > this.#memberMs) return null;
-    const grantedMs = Math.max(0, Math.min(this.#memberMs, mostMs));
+    // A node that asks and confirms nothing keeps no write waiting for longer than one that does not ask.
+    const confirmsMs = (oldest?.sinceMs ?? nowMs) + this.#memberMs - nowMs;
+    if (confirmsMs < 0) return null;
+    const grantedMs = Math.max(0, Math.min(confirmsMs, mostMs));
     if (node.isSilent) {
       node.isSilent = false;
       this.tell({ name: node.name, kind: "returned", ageMs: nowMs - node.renewedMs });
@@ -181,7 +189,7 @@ export class NodeList {
   leave(session: string, nowMs: number): void {
     const node = this.#live(session);
     if (node === undefined) return;
-    this.#end(node);
+    this.#end(node, nowMs);
     this.#nodes.delete(numberOf(session));
     this.tell({ name: node.name, kind: "left", ageMs: nowMs - node.renewedMs });
   }
@@ -189,6 +197,12 @@ export class NodeList {
   /** Whether a node may keep what it reads now: later writes delete in it. */
   isReadable(session: string): boolean {
     return this.#live(session) !== undefined;
+  }
+
+  /** Whether a session is known, and no deletion has waited for its node in vain. */
+  isBlameless(session: string, nowMs: number): boolean {
+    const node = this.#find(session);
+    return node !== undefined && !node.hasDelayed && !this.#delays(node, nowMs);
   }
 
   countFetched(session: string, rows: number): void {
@@ -267,7 +281,7 @@ export class NodeList {
     let isForgotten = false;
     for (const [number, node] of this.#nodes) {
       if (node.name !== name || nowMs < node.untilMs && !node.isLost) continue;
-      this.#end(node);
+      this.#end(node, nowMs);
       isForgotten = this.#nodes.delete(number);
     }
     return isForgotten;
@@ -294,15 +308,23 @@ export class NodeList {
   }
 
   /** Has writes go on without a node. */
-  #end(node: Node): void {
+  #end(node: Node, nowMs: number): void {
+    if (this.#delays(node, nowMs)) {
+      node.hasDelayed = true;
+      this.delayed(node.name, nowMs);
+    }
     node.isLost = true;
     node.pending = [];
+  }
+
+  #delays({ pending: [oldest] }: Node, nowMs: number): boolean {
+    return oldest !== undefined && nowMs - oldest.sinceMs >= DELAY_SHARE * this.#memberMs;
   }
 
   /** Ends the session of a node whose time is over. @returns Whether it has ended. */
   #hasEnded(node: Node, nowMs: number): boolean {
     if (!node.isLost && nowMs >= node.untilMs) {
-      this.#end(node);
+      this.#end(node, nowMs);
       this.tell({ name: node.name, kind: "lost", ageMs: nowMs - node.renewedMs });
     }
     return node.isLost;

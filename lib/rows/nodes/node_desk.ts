@@ -3,6 +3,7 @@ import { latin1Text } from "../../../store/base/bytes.ts";
 import type { TransportEvent } from "../../net/transport.ts";
 import type { Read, WriteReply } from "../flows/flows.ts";
 import type { Deletion, NodeChange, NodeList, NodeState } from "../flows/node_list.ts";
+import { NodeWaits } from "../flows/node_waits.ts";
 import { NodeService, type OriginRight, type ServiceFlow } from "../flows/node_service.ts";
 import { inSlices } from "../key_slices.ts";
 import { RowEdit } from "../row_edits.ts";
@@ -41,6 +42,8 @@ export class NodeDesk {
   readonly #nodes: NodeList;
   readonly #world: DeskWorld;
   readonly #service: NodeService;
+  /** Nodes that may not join yet. */
+  readonly #waits: NodeWaits;
   #waiting: Waiting[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** By session: ends the wait of its request for keys to delete. */
@@ -52,7 +55,10 @@ export class NodeDesk {
     this.#nodes = nodes;
     this.#world = world;
     this.#service = new NodeService(nodes, world.right);
-    nodes.tell = (change) => world.report(eventOf(change));
+    this.#waits = new NodeWaits(world.memberMs);
+    nodes.delayed = (name, nowMs) => this.#waits.add(name, nowMs);
+    nodes.tell = (change) =>
+      world.report(eventOf(change, this.#waits.leftMs(change.name, this.#nowMs)));
   }
 
   get #nowMs(): number {
@@ -73,9 +79,10 @@ export class NodeDesk {
     this.#nodes.watch(this.#nowMs);
   }
 
-  /** `NodeList.forget` */
+  /** Forgets a node that serves no row: it may join at once. @returns False for an unknown node, and for a member. */
   forget(name: string): boolean {
-    return this.#nodes.forget(name, this.#nowMs);
+    const isForgotten = this.#nodes.forget(name, this.#nowMs);
+    return this.#waits.forget(name) || isForgotten;
   }
 
   /** Deletes keys in all nodes. Resolves when each of them has confirmed it, or serves no row any more. */
@@ -140,11 +147,19 @@ export class NodeDesk {
   async #join(text: string): Promise<string> {
     const asked = readJoin(text);
     this.#check(asked);
+    this.#checkWait(asked);
     const joined = await this.#run(this.#service.join(asked.name, asked.session));
     // The question of the session that has ended is answered now: it is over.
     this.#polls.get(asked.session)?.();
     const { memberMs } = this.#world;
     return replyOf(new TextEncoder().encode(JSON.stringify({ ...joined, memberMs })));
+  }
+
+  /** Whoever has the session of a node that writes do not wait for is not the one of its name that must wait. */
+  #checkWait({ name, session }: wire.Join): void {
+    const nowMs = this.#nowMs;
+    if (this.#waits.leftMs(name, nowMs) === 0 || this.#nodes.isBlameless(session, nowMs)) return;
+    throw new Error(wire.WAIT_TEXT);
   }
 
   /** Runs a flow. Its changes of nodes may let writes continue. @throws The flow's error; the database's. */
@@ -262,15 +277,17 @@ function readJoin(text: string): wire.Join {
   throw new Error("malformed request of a node");
 }
 
-/** Returns a change of the nodes as the log has it. */
-function eventOf({ name, kind, ageMs }: NodeChange): TransportEvent {
+/** Returns a change of the nodes as the log has it. @param waitMs How long the node must wait before it joins again. */
+function eventOf({ name, kind, ageMs }: NodeChange, waitMs: number): TransportEvent {
   const age = `${Math.round(ageMs)} ms`;
+  const wait = waitMs === 0 ? "" : `, in ${Math.ceil(waitMs)} ms at the earliest`;
   const reason = kind === "joined" || kind === "left" ? "" : `no renewal for ${age}`;
   const message = {
     joined: `node ${name} is a member`,
     returned: `node ${name} is a member again, after ${age}`,
     silent: `node ${name} is silent: ${reason}; the next write continues without it`,
-    lost: `node ${name} is lost: ${reason}; a write went on without it, and it must join again`,
+    lost:
+      `node ${name} is lost: ${reason}; a write went on without it, and it must join again${wait}`,
     left: `node ${name} has ended`,
   }[kind];
   const level = kind === "silent" || kind === "lost" ? "warning" : "info";

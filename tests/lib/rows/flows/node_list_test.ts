@@ -1,5 +1,6 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { NodeList, NODES_MAX } from "../../../../lib/rows/flows/node_list.ts";
+import { waitFor } from "../../../../lib/rows/flows/takeover.ts";
 import { randomFrom } from "../../../support/random.ts";
 
 // The real list of an origin, with one modelled node, whose messages take any time, whose clock may be slow, and whose
@@ -271,15 +272,130 @@ Deno.test("nodes whose time is over keep no room from others; members do", () =>
   assert(!list.isReadable(after), "the first silent node has made room");
 });
 
-Deno.test("a node that asks and confirms nothing is no member after its time", () => {
+Deno.test("a node that asks and confirms nothing keeps a write waiting for one time and the margin", () => {
+  // The write begins right after a renewal; the node asks all the time, or last when its time is nearly over.
+  for (const pauseMs of [1, 10, MEMBER_MS - 1, 1.2 * MEMBER_MS]) {
+    const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
+    const session = list.join("one", "", 0)!;
+    list.renew(session, Infinity, 0);
+    const deletion = list.delete([KEY], 0);
+    const endMs = waitFor(MEMBER_MS, DRIFT_SHARE);
+    for (let nowMs = pauseMs; nowMs < endMs; nowMs += pauseMs) {
+      const grantedMs = list.renew(session, Infinity, nowMs);
+      list.send(session, 10);
+      assert(grantedMs === null || nowMs + grantedMs <= MEMBER_MS, `${grantedMs} at ${nowMs}`);
+      assert(!list.isDone(deletion, nowMs), "it may serve until its time is over");
+    }
+    assert(list.isDone(deletion, endMs), `asks every ${pauseMs} ms`);
+    assert(!list.isReadable(session));
+  }
+});
+
+Deno.test("a node that confirms is granted its whole time again", () => {
   const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
   const session = list.join("one", "", 0)!;
   list.renew(session, Infinity, 0);
-  const deletion = list.delete([KEY], 1);
-  assertEquals(list.renew(session, Infinity, 1 + MEMBER_MS), MEMBER_MS);
-  assertEquals(list.renew(session, Infinity, 2 + MEMBER_MS), null);
-  assert(!list.isDone(deletion, 2 + MEMBER_MS), "it may serve until its time is over");
-  assert(list.isDone(deletion, 3 * MEMBER_MS));
+  list.delete([KEY], 0);
+  assertEquals(list.renew(session, Infinity, 60), MEMBER_MS - 60);
+  list.confirm(session, list.send(session, 10).seq);
+  assertEquals(list.renew(session, Infinity, 61), MEMBER_MS);
+});
+
+Deno.test("a session is its node's only: no other text ends, renews, reads or confirms anything", () => {
+  let secrets = 0;
+  const list = new NodeList(() => `secret${++secrets}`, MEMBER_MS, DRIFT_SHARE);
+  const one = list.join("one", "", 0)!;
+  const other = list.join("other", "", 0)!;
+  assertEquals([one, other], ["1-secret1", "2-secret2"]);
+  for (const session of [one, other]) list.renew(session, Infinity, 0);
+  const deletion = list.delete([KEY], 0);
+  list.send(one, 10);
+  const guesses = [
+    "",
+    "1",
+    "1-",
+    "1-1",
+    "1-secret2",
+    "2-secret1",
+    "1-secret",
+    "1-secret11",
+    "-secret1",
+  ];
+  guesses.push(
+    "01-secret1",
+    "+1-secret1",
+    " 1-secret1",
+    "1.0-secret1",
+    "1-secret1 ",
+    "3-secret1",
+    "1-SECRET1",
+  );
+  for (const guess of guesses) {
+    list.confirm(guess, 1);
+    list.leave(guess, 1);
+    assertEquals(list.renew(guess, Infinity, 1), null, guess);
+    assertEquals(list.isReadable(guess), false, guess);
+    assertEquals(list.isBlameless(guess, 1), false, guess);
+    assertEquals(list.due(guess, 10), { seq: 0, keys: [] }, guess);
+    // It may have the name of another one.
+    list.leave(list.join("one", guess, 1)!, 1);
+    assert(list.isReadable(one) && list.isReadable(other) && !list.isDone(deletion, 1), guess);
+  }
+  // Each may confirm for itself only.
+  list.confirm(one, 1);
+  assert(!list.isDone(deletion, 1));
+  list.confirm(other, list.send(other, 10).seq);
+  assert(list.isDone(deletion, 1));
+});
+
+Deno.test("a node confirms what was sent to it only, and no deletion that begins later", () => {
+  const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
+  const session = list.join("one", "", 0)!;
+  list.renew(session, Infinity, 0);
+  const first = list.delete(["a", "b"], 0);
+  const refuse = (seq: number): void => {
+    assertThrows(() => list.confirm(session, seq), RangeError, `confirms deletion ${seq}`);
+  };
+  refuse(1);
+  assertEquals(list.send(session, 1).seq, 1);
+  for (const seq of [2, 3, -1, NaN, Infinity, -Infinity, 2 ** 53, 1e300]) refuse(seq);
+  assertEquals(list.due(session, 10).keys, ["a", "b"]);
+  list.confirm(session, 1);
+  assertEquals([list.due(session, 10).keys, list.isDone(first, 0)], [["b"], false]);
+  list.confirm(session, list.send(session, 10).seq);
+  assert(list.isDone(first, 0));
+  // A number that was right before confirms nothing of a later write.
+  const later = list.delete(["a"], 0);
+  list.confirm(session, 2);
+  refuse(3);
+  assert(!list.isDone(later, 0));
+});
+
+Deno.test("a session that ends while a deletion has waited for it is told of, however it ends", () => {
+  const ends: Record<string, (list: NodeList, session: string, nowMs: number) => void> = {
+    "it leaves": (list, session, nowMs) => list.leave(session, nowMs),
+    "it joins again": (list, session, nowMs) => void list.join("one", session, nowMs),
+    "it joins by another name": (list, session, nowMs) => void list.join("two", session, nowMs),
+    "a write goes on": (list, _, nowMs) => void list.delete([KEY], nowMs + 10 * MEMBER_MS),
+    "it is forgotten": (list, _, nowMs) => void list.forget("one", nowMs + 10 * MEMBER_MS),
+  };
+  for (const [name, end] of Object.entries(ends)) {
+    for (const [waitedMs, isTold] of [[null, false], [0, false], [MEMBER_MS / 2, true]] as const) {
+      // A write that ends the session itself has waited for as long.
+      if (waitedMs === 0 && /write|forgotten/.test(name)) continue;
+      const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
+      const told: string[] = [];
+      list.delayed = (late) => told.push(late);
+      const session = list.join("one", "", 0)!;
+      list.renew(session, Infinity, 0);
+      if (waitedMs !== null) list.delete([KEY], 0);
+      assert(list.isBlameless(session, 0));
+      assertEquals(list.isBlameless(session, waitedMs ?? 0), !isTold, name);
+      end(list, session, waitedMs ?? 0);
+      assertEquals(told, isTold ? ["one"] : [], `${name}, ${waitedMs}`);
+      assertEquals(list.isBlameless(session, 0) && isTold, false, name);
+    }
+  }
 });
 
 Deno.test("a node that joins again ends its session before; one that leaves ends its own", () => {
