@@ -31,11 +31,12 @@ Deno.test("users write rows, take tokens and change the list of caches by their 
   await writer.ask("set k 0 0 1\r\n1\r\n", "STORED\r\n");
   await writer.ask("token list\r\n", NO_ADMIN);
   await writer.ask("caches forget 127.0.0.1:1\r\n", NO_ADMIN);
-  for (const verb of ["join", "poll", "read", "write", "command"]) {
+  for (const verb of ["join", "poll", "leave", "read", "write", "command"]) {
     await writer.ask(`node ${verb} - 0 2\r\n\x01k\r\n`, NO_NODE);
   }
   await writer.ask("uput k 0 1 77\r\n2\r\n", "NOT_FOUND\r\n");
   using reader = await logIn(server, "rita");
+  await reader.ask("node poll - 0 0\r\n\r\n", NO_NODE);
   for (
     const line of [
       ...["set k 0 0 1\r\n2", "delete k", "incr k 1", "touch k 0", "md k", "ma k", "mg no N5"],

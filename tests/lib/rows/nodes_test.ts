@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { sharedPostgres, testDatabases } from "../../support/servers/databases.ts";
 import { freePort } from "../../support/free_ports.ts";
 import {
@@ -88,6 +88,37 @@ testDatabases("every write through a node ends as at its origin", async (databas
   const value = (key: string): string => `VALUE ${key} 0 ${long.length}\r\n${long}\r\n`;
   await reader.ask("get l1 l2 l3\r\n", `${value("l1")}${value("l2")}${value("l3")}END\r\n`);
   await client.ask("get l1 l2 l3\r\n", `${value("l1")}${value("l2")}${value("l3")}END\r\n`);
+});
+
+testDatabases("a row expires at a node when it expires in the database", async (database) => {
+  const expiry = ["--row-expiry", "column"];
+  await using origin = await startProxy(database, NO_CACHES, expiry);
+  await using node = await startNode([origin], expiry);
+  using writer = await origin.connect();
+  using reader = await node.connect();
+  // Times left, in seconds: the node fetches the row, and answers from its cache.
+  const left = async (client: Client): Promise<number> => {
+    await client.send("mg k t\r\n");
+    return Number(/^HD t(-?\d+)\r\n$/.exec(await client.until("\r\n"))![1]);
+  };
+  for (const [sender, seconds] of [[writer, 5000], [reader, 9000]] as const) {
+    await sender.ask(`set k 0 ${seconds} 1\r\n1\r\n`, "STORED\r\n");
+    for (const client of [reader, reader, writer]) {
+      const sec = await left(client);
+      // Clocks of servers count their seconds from their starts.
+      assert(Math.abs(sec - seconds) < 1000, `${sec} of ${seconds} s are left`);
+    }
+  }
+  // With the row's new time in the reply.
+  await reader.ask("gat 2000 k\r\n", "VALUE k 0 1\r\n1\r\nEND\r\n");
+  for (const client of [reader, writer]) assert(Math.abs(await left(client) - 2000) < 1000);
+  await writer.ask("set k 0 0 1\r\n1\r\n", "STORED\r\n");
+  for (const client of [reader, reader]) assertEquals(await left(client), -1);
+  await writer.ask("set k 0 1 1\r\n1\r\nget k\r\n", "STORED\r\nVALUE k 0 1\r\n1\r\nEND\r\n");
+  await until(async () => {
+    await reader.send("get k\r\n");
+    return await reader.until("END\r\n") === "END\r\n";
+  });
 });
 
 testDatabases(
