@@ -16,6 +16,8 @@ Deno.test("a request that is given up closes its connection, so that the origin 
   controller.abort();
   assertEquals(await connection.read(new Uint8Array(1)), null);
   await rejection;
-  await assertRejects(() => client.ask("command", "s", 0, new Uint8Array(), 1000, controller.signal));
+  await assertRejects(() =>
+    client.ask("command", "s", 0, new Uint8Array(), 1000, controller.signal)
+  );
   client.close();
 });
