@@ -173,7 +173,9 @@ export class NodeList {
     if (node === undefined) return null;
     const [oldest] = node.pending;
     // A node that asks and confirms nothing keeps no write waiting for longer than one that does not ask.
-    const confirmsMs = (oldest?.sinceMs ?? nowMs) + this.#memberMs - nowMs;
+    const askedMs = oldest === undefined ? 0 : nowMs - oldest.sinceMs;
+    // In this order, or rounding would make it longer than the member time.
+    const confirmsMs = this.#memberMs - askedMs;
     if (confirmsMs < 0) return null;
     const grantedMs = Math.max(0, Math.min(confirmsMs, mostMs));
     if (node.isSilent) {

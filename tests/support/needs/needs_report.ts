@@ -1,5 +1,5 @@
-// Prints how many tests were ignored, and which tools were missing: `needs_report.ts <file> <ignored>`. Ends with status
-// 1 when more were ignored than is known.
+// Prints how many tests were ignored, and which tools were missing: `needs_report.ts <file> <ignored>`. Ends with
+// status 1 when more were ignored than is known.
 
 import { KNOWN_NEEDS, KNOWN_OTHERS } from "./known_needs.ts";
 

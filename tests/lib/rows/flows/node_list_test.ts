@@ -440,3 +440,20 @@ Deno.test("a node that asks is not silent, though its origin has no time to gran
   list.watch(2 * MEMBER_MS);
   assertEquals(told, ["silent"]);
 });
+
+Deno.test("no renewal is longer than the member time, at whatever moment it is asked for", () => {
+  for (const memberMs of [MEMBER_MS, 2000, 600_000]) {
+    const list = new NodeList(newSecret, memberMs, DRIFT_SHARE);
+    for (let asked = 0; asked < 1000; asked++) {
+      // Sums with such numbers are rounded.
+      const nowMs = 10 * Math.sqrt(asked + 2);
+      const session = list.join(`node ${asked}`, "", nowMs)!;
+      for (const atMs of [nowMs, nowMs + memberMs / 3]) {
+        const grantedMs = list.renew(session, Infinity, atMs);
+        assert(grantedMs !== null && grantedMs >= 0 && grantedMs <= memberMs, `${grantedMs} ms`);
+        list.delete([KEY], nowMs);
+      }
+      list.leave(session, nowMs);
+    }
+  }
+});
