@@ -1,5 +1,5 @@
 import { u64ToNumber } from "./base/u64.ts";
-import { ByteRegion, equalBytes, latin1Text } from "./base/bytes.ts";
+import { ByteRegion, equalBytes, isOneWord, latin1Text } from "./base/bytes.ts";
 import { type TokenView, viewToken } from "./claims/token_view.ts";
 import { NO_TOKEN, type UpdateTokens } from "./claims/update_tokens.ts";
 import { type Leases, NO_LEASE } from "./claims/leases.ts";
@@ -202,13 +202,8 @@ export class Inspector {
   /** Whether a key has no blank and no control character. */
   isKeyOneWord(item: ItemRef): boolean {
     const { items } = this.#links;
-    const { bytes } = this.#memory.segmentOf(item);
     const start = items.keyOffset(item);
-    const end = start + items.keyLength(item);
-    for (let at = start; at < end; at++) {
-      if (bytes[at]! <= 0x20 || bytes[at] === 0x7f) return false;
-    }
-    return true;
+    return isOneWord(this.#memory.segmentOf(item).bytes, start, start + items.keyLength(item));
   }
 
   /** Whether meta commands write the key in base64. */

@@ -4,6 +4,7 @@ import type { RequestConversation } from "../conversation.ts";
 import { META } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import { FIRST_FLAG } from "./request.ts";
+import { isShownInBase64 } from "./replies.ts";
 
 /** me: what the store knows of an item, for debugging. */
 export function metaDebug(conversation: RequestConversation, meta: MetaRequest): Flow {
@@ -33,7 +34,7 @@ function putDebugLine(meta: MetaRequest, item: ItemRef): void {
   const { reply, cache } = meta.thread;
   const found = cache.describe(item);
   reply.text("ME");
-  putDebugKey(meta, found.isKeyBinary);
+  putDebugKey(meta, found.isKeyBinary || isShownInBase64(meta));
   reply.text(` exp=${found.remainSec} la=${found.idleSec} cas=`);
   reply.decimalU64(found.idLow, found.idHigh);
   const fetched = found.wasFetched ? "yes" : "no";

@@ -19,7 +19,14 @@ import * as repliesModule from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import { SendTask } from "../tasks.ts";
 import type { RequestThread } from "../thread_context.ts";
-import { putEchoedFlag, putEchoedFlags, putTtl, putU64Flag, putUint32Flag } from "./replies.ts";
+import {
+  isShownInBase64,
+  putEchoedFlag,
+  putEchoedFlags,
+  putTtl,
+  putU64Flag,
+  putUint32Flag,
+} from "./replies.ts";
 
 const { FLAG } = flagsModule;
 const { FIRST_FLAG } = metaRequestModule;
@@ -274,15 +281,10 @@ function putFlags(meta: MetaRequest, found: Found, made: boolean): boolean {
           isSoonerThan(found.deadlineSec, deadlineSec(memory, meta.recacheSeconds));
         break;
       default:
-        putEchoedFlag(meta, word, found.isKeyBinary || isRowInBase64(meta));
+        putEchoedFlag(meta, word, found.isKeyBinary || isShownInBase64(meta));
     }
   }
   return wins;
-}
-
-/** Whether the key is a row's and came in base64. The database does not know how a key came. */
-function isRowInBase64(meta: MetaRequest): boolean {
-  return meta.isBinary && meta.thread.cache.isRow(meta);
 }
 
 function isSoonerThan(deadline: number, bound: number): boolean {

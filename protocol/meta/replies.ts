@@ -39,6 +39,14 @@ function putOpaque(thread: RequestThread, word: number): void {
   reply.copy(input, request.wordStart[word]!, request.wordLength(word));
 }
 
+/**
+ * Whether a reply shows the request's key in base64, even if the item was stored under it as a word. The database does
+ * not know how a row's key came.
+ */
+export function isShownInBase64(meta: MetaRequest): boolean {
+  return meta.isBinary && (meta.needsBase64 || meta.thread.cache.isRow(meta));
+}
+
 /** k: the key, if `binary` in base64. */
 function putKey(meta: MetaRequest, binary: boolean): void {
   const { reply, input } = meta.thread;

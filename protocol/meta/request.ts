@@ -1,4 +1,4 @@
-import type { ByteRegion, KeyBytes } from "../../store/base/bytes.ts";
+import { type ByteRegion, isOneWord, type KeyBytes } from "../../store/base/bytes.ts";
 import type { Operation } from "../../store/operation.ts";
 import { INPUT_BYTES, KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { decodeBase64 } from "../base64.ts";
@@ -148,6 +148,12 @@ export class MetaRequest implements KeyBytes {
     operation.explicit = this.explicit;
     operation.explicitLow = this.explicitLow;
     operation.explicitHigh = this.explicitHigh;
+  }
+
+  /** Whether a line of a reply can have the key in base64 only: so it came, and it is no word. */
+  get needsBase64(): boolean {
+    const { keyOffset } = this;
+    return this.isBinary && !isOneWord(this.#input.bytes, keyOffset, keyOffset + this.keyLength);
   }
 
   /** The word with the flag's argument begins right behind its letter. */

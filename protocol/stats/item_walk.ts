@@ -32,9 +32,12 @@ function metadumpLine(thread: StatThread, item: ItemRef, classId: number): strin
     } \n`;
 }
 
+/** A request for the item. A key that came in base64, or is no word, stands in it in base64. */
 function mgdumpLine({ cache: { inspector } }: StatThread, item: ItemRef): string {
   const key = inspector.key(item);
-  return inspector.isKeyBinary(item) ? `mg ${btoa(key)} b\r\n` : `mg ${key}\r\n`;
+  return inspector.isKeyBinary(item) || !inspector.isKeyOneWord(item)
+    ? `mg ${btoa(key)} b\r\n`
+    : `mg ${key}\r\n`;
 }
 
 function cachedumpLine(thread: StatThread, item: ItemRef): string {
@@ -100,7 +103,7 @@ export function* sizeStats(thread: StatThread): Generator<StatEntry | null> {
 }
 
 /**
- * `stats cachedump`: a class's items, newest first.
+ * `stats cachedump`: a class's items, newest first, but for keys that came in base64 (memcached) or are no word.
  *
  * @param limit 0: all that fit 2 MB.
  */
@@ -115,7 +118,7 @@ export function* cachedump(
   let lines = "";
   const isFull = (): boolean => length > CACHEDUMP_BYTES_MAX || (limit > 0 && count === limit);
   const slices = inspector.walkQueues(classId, (item) => {
-    if (inspector.isKeyBinary(item) || isFull()) return;
+    if (inspector.isKeyBinary(item) || !inspector.isKeyOneWord(item) || isFull()) return;
     const line = cachedumpLine(thread, item);
     length += line.length;
     if (length > CACHEDUMP_BYTES_MAX) return;

@@ -1,4 +1,5 @@
 import { clockSec } from "../../store/clock.ts";
+import { oneWord } from "../../store/base/key_text.ts";
 import type { ByteRegion } from "../../store/base/bytes.ts";
 import type { ConnectionId } from "../../store/connections.ts";
 import { NO_ITEM } from "../../store/cache.ts";
@@ -14,8 +15,6 @@ import { answer, beginWork, prefixOf } from "./answer.ts";
 const PREFIX_WORD = 2;
 /** Rows of the table of locks that one step looks at, unless there is a lock to list. */
 const ROWS_PER_STEP = 256;
-
-const LOCK = new TextEncoder().encode("LOCK ");
 
 /** The locks on keys that begin with a prefix. */
 class LocksWalk implements Work {
@@ -41,16 +40,14 @@ class LocksWalk implements Work {
     const item = locks.itemOf(row);
     if (item === NO_ITEM) return false;
     work.spent += 1;
-    if (!inspector.keyStartsWith(item, this.#prefix) || !inspector.isKeyOneWord(item)) return false;
+    if (!inspector.keyStartsWith(item, this.#prefix)) return false;
     const owner = locks.ownerOf(row) as ConnectionId;
     const number = connections.numberOf(owner);
     const age = clockSec(memory) - locks.sinceSec(row);
     const fence = u64ToNumber(locks.fenceLow(row), locks.fenceHigh(row));
-    reply.put(LOCK);
-    cache.copyKey(item, reply.region, reply.length);
-    reply.length += cache.keyLength(item);
     reply.text(
-      ` conn=${number} peer=${connections.peerOf(owner)} age=${age} ` +
+      `LOCK ${oneWord(inspector.key(item))} conn=${number} ` +
+        `peer=${oneWord(connections.peerOf(owner))} age=${age} ` +
         `waiting=${locks.waiters.countOf(row)} fence=${fence}\r\n`,
     );
     work.spent += WORK.CLAIM_LINE;

@@ -1,3 +1,4 @@
+import { isWord, oneWord } from "../../store/base/key_text.ts";
 import { CLASSES_MAX } from "../../store/cache.ts";
 import { Access } from "../auth/access.ts";
 import type { RequestConversation } from "../conversation.ts";
@@ -93,10 +94,11 @@ function detail(conversation: RequestConversation): Flow {
   }
 }
 
-/** The lines of `stats detail dump`. */
+/** The lines of `stats detail dump`. Percent-encodes a prefix only if it is no word: memcached encodes none. */
 export function* prefixLines(prefixes: PrefixTable): Generator<string> {
   for (const row of prefixes) {
-    yield `PREFIX ${row.prefix} get ${row.get} hit ${row.hit} set ${row.set} del ${row.delete}\r\n`;
+    const prefix = isWord(row.prefix) ? row.prefix : oneWord(row.prefix);
+    yield `PREFIX ${prefix} get ${row.get} hit ${row.hit} set ${row.set} del ${row.delete}\r\n`;
   }
   yield "END\r\n";
 }

@@ -4,6 +4,7 @@
 export const LF = 0x0a;
 export const CR = 0x0d;
 export const SPACE = 0x20;
+const DELETE = 0x7f;
 /** "\r\n" as a little-endian number. */
 export const CRLF = 0x0a0d;
 /** In bytes. */
@@ -81,6 +82,14 @@ export function equalBytes(
   const aBytes = a.bytes;
   const bBytes = b.bytes;
   for (; done < length; done++) if (aBytes[aOffset + done] !== bBytes[bOffset + done]) return false;
+  return true;
+}
+
+/** Whether the bytes [start, end) have no blank and no control character: a line can have them as a word. */
+export function isOneWord(bytes: Uint8Array, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) {
+    if (bytes[at]! <= SPACE || bytes[at] === DELETE) return false;
+  }
   return true;
 }
 

@@ -16,6 +16,12 @@ export function percentDecoded(text: string): string | null {
   return text.replace(/%(..)/g, (_, digits) => String.fromCharCode(parseInt(digits, 16)));
 }
 
+/** Whether a key has no blank and no control character: a line can have it as it is. */
+export function isWord(key: string): boolean {
+  // deno-lint-ignore no-control-regex
+  return !/[\x00-\x20\x7f]/.test(key);
+}
+
 /**
  * Encodes a key as one word of a line. Changes only blanks, control characters and percent signs,
  * which keys of binary requests and of base64 may contain.

@@ -256,7 +256,7 @@ export class StoreOperations {
     return same;
   }
 
-  /** A new item for a longer value, with the old one's flags and deadline. */
+  /** A new item for a longer value, with the old one's flags, deadline and form of the key. */
   allocateJoined(operation: Operation, old: ItemRef, valueLength: number): ItemRef {
     const flags = this.items.clientFlags(old);
     if (!this.fits(operation.keyLength, valueLength, flags)) return NO_ITEM;
@@ -265,7 +265,7 @@ export class StoreOperations {
     operation.clientFlags = flags;
     operation.deadlineSec = this.items.word(old, WORD.DEADLINE_SEC);
     const { marks } = operation;
-    operation.marks = marks | (this.items.state(old) & STATE.KEY_BINARY);
+    operation.marks = (marks & ~STATE.KEY_BINARY) | (this.items.state(old) & STATE.KEY_BINARY);
     const item = this.#allocator.allocate(operation, valueLength);
     operation.marks = marks;
     return item;

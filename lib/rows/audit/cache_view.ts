@@ -76,7 +76,7 @@ export class CacheView {
       const line = await this.#list.line();
       if (isFirst && line === "OK") continue;
       if (line === "EN") return;
-      const [, word, isBase64] = /^mg (\S+)( b)?$/.exec(line) ?? [];
+      const [, word, isBase64] = /^mg ([^ ]+)( b)?$/.exec(line) ?? [];
       if (word === undefined) throw this.#list.unexpected(request, line);
       if (++keys > keysMax) keysMax = await this.#keysMax(keys);
       const key = isBase64 === undefined ? word : fromBase64(word);

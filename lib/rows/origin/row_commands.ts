@@ -1,5 +1,6 @@
 import { REFUSAL, REPLY } from "../../../protocol/reply/replies.ts";
 import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
+import { oneWord } from "../../../store/base/key_text.ts";
 import type { CacheClient } from "../caches/cache_client.ts";
 import { inSlices } from "../key_slices.ts";
 import type { Edit } from "../databases/backend.ts";
@@ -51,7 +52,9 @@ export interface Following {
 /** The words of a command's line. */
 function wordsOf(request: Uint8Array): string[] {
   const end = request.indexOf(LF);
-  return latin1Text(request.subarray(0, end < 0 ? request.length : end)).trim().split(/ +/);
+  const line = latin1Text(request.subarray(0, end < 0 ? request.length : end));
+  // A key may end with a byte that is a blank in other texts, such as the last one of "à".
+  return line.replace(/^ +|[ \r]+$/g, "").split(/ +/);
 }
 
 /** An invalid request; the message is the reply. */
@@ -223,7 +226,7 @@ export class RowCommands {
     if (more.length > 0) throw new Refusal(BAD_FORMAT);
     if (subcommand === "list") {
       const lines = [...states.list(key)].map(({ id, key, owner, state }) =>
-        `TOKEN ${key} ${id} ${state} ${owner || "-"}\r\n`
+        `TOKEN ${oneWord(key)} ${id} ${state} ${owner || "-"}\r\n`
       );
       return `${lines.join("")}END\r\n`;
     }
