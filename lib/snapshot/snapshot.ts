@@ -4,9 +4,10 @@ import { continuedOptions } from "../../store/setup.ts";
 import { syncFolder } from "../journal/state_folder.ts";
 import { logProcess } from "../log.ts";
 import { reasonOf } from "../reason.ts";
-import { type SavedRows, SnapshotError } from "./snapshot_format.ts";
+import { lock, requireOwn, resolvedPath, SUFFIX } from "./snapshot_files.ts";
+import { DamageError, type SavedRows, SnapshotError } from "./snapshot_format.ts";
 import { SnapshotReader } from "./snapshot_reader.ts";
-import { writeStore } from "./snapshot_writer.ts";
+import { createFile, writeStore } from "./snapshot_writer.ts";
 
 /** `--snapshot`. */
 export interface SnapshotOptions {
@@ -15,8 +16,6 @@ export interface SnapshotOptions {
   readonly isRequired: boolean;
 }
 
-/** Names of files beside the snapshot. */
-const SUFFIX = { WRITING: ".new", LOADED: ".loaded", REFUSED: ".refused", LOCK: ".lock" } as const;
 /** Time between two lines of progress. */
 const PROGRESS_MS = 5000;
 /** Work between two looks at signals. */
@@ -36,6 +35,8 @@ export class Snapshot {
   #isRefused = false;
   #isLoaded = false;
   #isWriting = false;
+  /** Whether this process has made the file that is being written. */
+  #hasWriting = false;
   /** The store's clock at the start of the process, in milliseconds. */
   readonly clockMs: number = 0;
 
@@ -43,27 +44,42 @@ export class Snapshot {
    * Opens the snapshot, if there is one.
    *
    * @param onProgress Called often while the file is read or written.
-   * @throws SnapshotError when another server has it, or when it is required and cannot be loaded.
+   * @throws SnapshotError when another server has it, when a file of another program is in its place, or when it is
+   *   required and cannot be loaded.
    */
   constructor({ path, isRequired }: SnapshotOptions, onProgress: () => void) {
-    this.#path = path;
+    this.#path = resolvedPath(path);
     this.#onProgress = onProgress;
     this.#isRequired = isRequired;
-    this.#lock = lock(path);
+    // Before there is a lock file beside the file of another program.
+    requireOwn(this.#path, false);
+    this.#lock = lock(this.#path);
     try {
-      // A process that was killed has left it.
-      remove(path + SUFFIX.WRITING);
-      this.#reader = SnapshotReader.open(path);
+      this.#reader = this.#open();
     } catch (error) {
-      if (isRequired || !(error instanceof SnapshotError)) {
-        this.#lock.close();
-        throw new SnapshotError(`cannot load the snapshot ${reasonOf(error)}`);
-      }
-      this.#refuse(error);
+      this.#lock.close();
+      throw error;
     }
     if (this.#reader !== null) {
       const { writtenUnixMs, store } = this.#reader.description;
       this.clockMs = store.clockMs + Math.max(0, Date.now() - writtenUnixMs);
+    }
+  }
+
+  /** @throws SnapshotError when the server must not start. */
+  #open(): SnapshotReader | null {
+    for (const suffix of [SUFFIX.WRITING, SUFFIX.LOADED, SUFFIX.REFUSED]) {
+      requireOwn(this.#path + suffix, true);
+    }
+    // A process that was killed has left it.
+    remove(this.#path + SUFFIX.WRITING);
+    try {
+      return SnapshotReader.open(this.#path);
+    } catch (error) {
+      if (!(error instanceof DamageError)) throw error;
+      if (this.#isRequired) throw new SnapshotError(`cannot load the snapshot ${error.message}`);
+      this.#refuse(error);
+      return null;
     }
   }
 
@@ -88,7 +104,7 @@ export class Snapshot {
    * Loads the snapshot into an empty store that was made with `storeOptions`.
    *
    * @param removed Prefixes of keys whose items are left out: those that are rows here, or were.
-   * @throws SnapshotError when it is damaged and required.
+   * @throws SnapshotError when it is damaged and required, or cannot be read.
    */
   async load(cache: Cache, removed: readonly string[]): Promise<void> {
     const reader = this.#reader;
@@ -100,7 +116,7 @@ export class Snapshot {
         : await this.#loadItems(reader, cache, removed);
       logLoaded(this.#path, reader, cache, dropped, performance.now() - startMs);
     } catch (error) {
-      if (!(error instanceof SnapshotError)) throw error;
+      if (!(error instanceof DamageError)) throw error;
       if (this.#isRequired) throw new SnapshotError(`cannot load the snapshot ${error.message}`);
       this.#refuse(error);
     } finally {
@@ -170,6 +186,7 @@ export class Snapshot {
   retire(): void {
     if (!this.#isLoaded && !this.#isRefused) return;
     const name = this.#path + (this.#isLoaded ? SUFFIX.LOADED : SUFFIX.REFUSED);
+    requireOwn(name, true);
     try {
       Deno.renameSync(this.#path, name);
       syncFolderOf(this.#path);
@@ -197,18 +214,25 @@ export class Snapshot {
     const writing = this.#path + SUFFIX.WRITING;
     this.#isWriting = true;
     try {
+      requireOwn(this.#path, false);
       await inSlices(cache.snapshots.prepare(removed), this.#onProgress);
       let progress: Progress | null = null;
-      const fileBytes = await writeStore(cache, writing, version, rows, (bytes, allBytes) => {
+      const file = createFile(writing);
+      this.#hasWriting = true;
+      const onWritten = (bytes: number, allBytes: number): Promise<void> => {
         progress ??= new Progress("written", allBytes, this.#onProgress);
         return progress.add(bytes);
-      });
+      };
+      const fileBytes = await writeStore(cache, file, writing, version, rows, onWritten);
+      // Another program may have made a file meanwhile.
+      requireOwn(this.#path, false);
       Deno.renameSync(writing, this.#path);
+      this.#hasWriting = false;
       syncFolderOf(this.#path);
       remove(this.#path + SUFFIX.LOADED);
       logSaved(this.#path, fileBytes, cache, performance.now() - startMs);
     } catch (error) {
-      remove(writing);
+      this.#removeWriting();
       this.#reportFailure(reasonOf(error));
     }
     this.#isWriting = false;
@@ -229,11 +253,16 @@ export class Snapshot {
   close(): void {
     this.#reader?.close();
     if (this.#isWriting) {
-      remove(this.#path + SUFFIX.WRITING);
+      this.#removeWriting();
       const message = `snapshot ${this.#path} given up, the next start is with an empty cache`;
       logProcess("warning", "snapshot_given_up", message, { path: this.#path });
     }
     this.#lock.close();
+  }
+
+  #removeWriting(): void {
+    if (this.#hasWriting) remove(this.#path + SUFFIX.WRITING);
+    this.#hasWriting = false;
   }
 
   #refuse({ message: reason }: Error): void {
@@ -329,19 +358,6 @@ function mebibytes(bytes: number): number {
 
 function seconds(ms: number): string {
   return (ms / 1000).toFixed(1);
-}
-
-/** Locks the snapshot for this process. @throws SnapshotError when another server has it. */
-function lock(path: string): Deno.FsFile {
-  let file;
-  try {
-    file = Deno.openSync(path + SUFFIX.LOCK, { write: true, create: true, mode: 0o600 });
-    if (file.tryLockSync(true)) return file;
-  } catch (error) {
-    throw new SnapshotError(`cannot use the snapshot ${path}: ${reasonOf(error)}`);
-  }
-  file.close();
-  throw new SnapshotError(`the snapshot ${path} is in use by another server`);
 }
 
 function remove(path: string): void {

@@ -6,6 +6,9 @@ export class SnapshotError extends Error {
   override readonly name = "SnapshotError";
 }
 
+/** A snapshot is damaged, or has another version's format. */
+export class DamageError extends SnapshotError {}
+
 /**
  * A snapshot, little-endian. docs/internals/snapshot.md describes it.
  *
@@ -21,7 +24,7 @@ export class SnapshotError extends Error {
  *   …        pages, from a multiple of PAGES_ALIGNMENT on
  *   …        CRC-32 of the tables, of each piece, and of all these
  */
-const MAGIC = new TextEncoder().encode("leased snapshot\n");
+export const MAGIC = new TextEncoder().encode("leased snapshot\n");
 const VERSION = 1;
 const AT = {
   VERSION: 16,

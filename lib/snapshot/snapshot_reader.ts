@@ -7,6 +7,7 @@ import {
   tablesIn,
 } from "../../store/setup.ts";
 import {
+  DamageError,
   decodeChecksums,
   type DecodedStart,
   decodeStart,
@@ -55,17 +56,21 @@ export class SnapshotReader {
    * Opens a snapshot.
    *
    * @returns Null if there is no file.
-   * @throws SnapshotError if the file cannot be loaded.
+   * @throws DamageError if the file cannot be loaded, SnapshotError if it cannot be read.
    */
   static open(path: string): SnapshotReader | null {
     let file;
     try {
       file = Deno.openSync(path);
-      return new SnapshotReader(path, file);
     } catch (error) {
       if (error instanceof Deno.errors.NotFound) return null;
-      file?.close();
-      throw new SnapshotError(`${path}: ${reasonOf(error)}`);
+      throw new SnapshotError(`cannot read the snapshot ${path}: ${reasonOf(error)}`);
+    }
+    try {
+      return new SnapshotReader(path, file);
+    } catch (error) {
+      file.close();
+      throw new DamageError(`${path}: ${reasonOf(error)}`);
     }
   }
 
@@ -79,7 +84,7 @@ export class SnapshotReader {
    * @param bytesOf Returns the memory for a piece.
    * @param threads How many threads read; several need shared memory, other for each piece.
    * @param onRead Called after every piece with its length in bytes; what it returns is waited for.
-   * @throws SnapshotError if a piece is damaged.
+   * @throws DamageError if a piece is damaged.
    */
   async readPieces(
     pieces: readonly PagePiece[],
@@ -100,7 +105,7 @@ export class SnapshotReader {
       if (threads > 1) await readByThreads(reading, threads, onRead);
       else for (const bytes of readPages(reading)) await onRead(bytes);
     } catch (error) {
-      throw new SnapshotError(`${this.#path}: ${reasonOf(error)}`);
+      throw new DamageError(`${this.#path}: ${reasonOf(error)}`);
     }
   }
 
@@ -109,7 +114,7 @@ export class SnapshotReader {
     try {
       readAt(this.#file, this.#pagesAt + position, to);
     } catch (error) {
-      throw new SnapshotError(`${this.#path}: ${reasonOf(error)}`);
+      throw new DamageError(`${this.#path}: ${reasonOf(error)}`);
     }
   }
 

@@ -7,9 +7,15 @@ const SYNC_BYTES = 64 * 1024 * 1024;
 /** Bytes that may be written and not synced: more would make the system stop the main thread in a write. */
 const UNSYNCED_BYTES_MAX = 4 * SYNC_BYTES;
 
+/** Creates a file that only this user can read. @throws When the path has something already, a link included. */
+export function createFile(path: string): Deno.FsFile {
+  return Deno.openSync(path, { write: true, createNew: true, mode: 0o600 });
+}
+
 /**
- * Writes a store, which no thread changes, to a new file and syncs it.
+ * Writes a store, which no thread changes, to a new file and syncs it. Closes the file.
  *
+ * @param path Of the file.
  * @param writtenBy This version, for messages of the next one.
  * @param rows The rows in it; null: none.
  * @param onWritten Called after every piece with its length and the length of all pages, in bytes; what it returns is
@@ -19,11 +25,13 @@ const UNSYNCED_BYTES_MAX = 4 * SYNC_BYTES;
  */
 export async function writeStore(
   cache: Cache,
+  newFile: Deno.FsFile,
   path: string,
   writtenBy: string,
   rows: SavedRows | null,
   onWritten: (bytes: number, allBytes: number) => Promise<void>,
 ): Promise<number> {
+  using file = new SyncedFile(newFile, path);
   const { snapshots } = cache;
   const store = snapshots.describe();
   const tables = snapshots.saveTables(store);
@@ -33,8 +41,9 @@ export async function writeStore(
   const start = encodeStart(description, tables, pieces.length, pagesBytes);
   const checksums = [partChecksum(tables, 0)];
   const copy = new Uint8Array(Math.max(0, ...pieces.map(({ bytes }) => bytes)));
-  using file = new SyncedFile(path);
   await file.write(start);
+  // After a power cut the next process knows the file by its first bytes.
+  await file.end();
   for (const [index, piece] of pieces.entries()) {
     // The runtime writes from memory of its own four times as fast as from shared memory.
     const bytes = copy.subarray(0, piece.bytes);
@@ -63,8 +72,8 @@ class SyncedFile implements Disposable {
   #syncing: Promise<void> | null = null;
   #failure: unknown = null;
 
-  constructor(path: string) {
-    this.#file = Deno.openSync(path, { write: true, create: true, truncate: true, mode: 0o600 });
+  constructor(file: Deno.FsFile, path: string) {
+    this.#file = file;
     this.#synced = Deno.openSync(path, { write: true });
   }
 

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import {
   Client,
   leastPermissions,
+  runToEnd,
   testTransports as test,
 } from "../../support/servers/server_process.ts";
 import { waitingFor } from "../../support/waiting.ts";
@@ -51,10 +52,9 @@ test(
     await client.ping();
     await server.stop();
     Deno.writeTextFileSync(path, "mine");
-    const third = await start({ args: ["-s", path], permissions: ["--allow-all"] }).catch((error) =>
-      error
-    );
-    assertMatch(String(third), /ended without/, io);
+    const third = await runToEnd({ args: ["--io", io, "-s", path], permissions: ["--allow-all"] });
+    assertEquals(third.code, 71, third.stderr);
+    assertMatch(third.stderr, /cannot listen on .*: another server listens on this path, or the file is no socket \(/);
     assertEquals(Deno.readTextFileSync(path), "mine");
     await Deno.remove(folder, { recursive: true });
   },

@@ -3,7 +3,7 @@ import { crc32 } from "node:zlib";
 import { readAt } from "../../../lib/snapshot/page_reading.ts";
 import { SnapshotError } from "../../../lib/snapshot/snapshot_format.ts";
 import { SnapshotReader } from "../../../lib/snapshot/snapshot_reader.ts";
-import { writeStore } from "../../../lib/snapshot/snapshot_writer.ts";
+import { createFile, writeStore } from "../../../lib/snapshot/snapshot_writer.ts";
 import { MIB } from "../../../store/limits.ts";
 import type { PagePiece } from "../../../store/setup.ts";
 import { StoreMode } from "../../../store/operation.ts";
@@ -24,7 +24,8 @@ class Saved implements Disposable {
     for (let key = 0; key < 2000; key++) {
       store.store(StoreMode.SET, `key${key}`, `${key} `.repeat(2000));
     }
-    await writeStore(store.cache, saved.path, "test", null, nothing);
+    Deno.removeSync(saved.path);
+    await writeStore(store.cache, createFile(saved.path), saved.path, "test", null, nothing);
     return saved;
   }
 

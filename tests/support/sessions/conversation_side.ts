@@ -22,6 +22,7 @@ import { type ConnectionId, ConnectionKind, NO_OWNER } from "../../../store/conn
 import { INPUT_BYTES, PENDING_BYTES_MAX } from "../../../store/limits.ts";
 import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { STAT } from "../../../store/stats.ts";
+import type { SavedStore } from "../saved_store.ts";
 import { joinThread } from "../threads.ts";
 import { bytesOf, parseStats, type Peer, type Side, textOf } from "./side.ts";
 import { held } from "../store.ts";
@@ -71,23 +72,30 @@ export class ConversationSide implements Side, Disposable {
   readonly events: ProtocolEvent[] = [];
   /** Set to a list: results of password checks wait in it for `deliverVerdicts`. */
   heldVerdicts: (() => void)[] | null = null;
+  /** Whether it has taken the pages of an earlier process as they were. */
+  readonly tookPages: boolean = false;
   readonly #peers = new Map<number, ConversationPeer>();
   #nowMs = 0;
 
   /**
    * @param options As on the command line.
    * @param rightFrom What renews the right to serve rows.
+   * @param saved A store of an earlier process, which this one continues at once.
    */
-  constructor(options: readonly string[] = [], rightFrom?: string) {
+  constructor(options: readonly string[] = [], rightFrom?: string, saved?: SavedStore) {
     if (++serversMade % SERVERS_PER_COLLECTION === 0) collectGarbage();
     const command = readCommand([...OPTIONS, ...options], FACTS);
     if (command.kind !== "run") throw new Error(`Cannot start with ${options.join(" ")}`);
     const { settings, store } = command.options;
-    const memory = createSharedMemory({
-      ...store,
-      rows: store.rows && { ...store.rows, rightFrom },
-    });
-    Cache.format(new Memory(memory));
+    const wanted = { ...store, rows: store.rows && { ...store.rows, rightFrom } };
+    const earlierSec = Math.floor((saved?.header.clockMs ?? 0) / 1000);
+    wanted.startedUnixSec += earlierSec;
+    const memory = createSharedMemory(saved?.optionsFrom(wanted, 0) ?? wanted);
+    const cache = Cache.format(new Memory(memory));
+    if (saved !== undefined) {
+      this.tookPages = saved.restore(cache, 0);
+      this.#nowMs = saved.header.clockMs;
+    }
     this.shared = createSharedState(memory, settings);
     this.thread = joinThread({ shared: this.shared, settings }, 0, {
       shutdown: (graceful) => {

@@ -6,6 +6,7 @@ import { CONTROL } from "../../../store/memory/memory.ts";
 import { openCache, RowKind, type RowRequest } from "../../../store/row_cache.ts";
 import { databaseRow, Memory } from "../../../store/setup.ts";
 import { Outcome } from "../../../store/outcome.ts";
+import type { SavedStore } from "../saved_store.ts";
 import { ConversationSide } from "./conversation_side.ts";
 import { held } from "../store.ts";
 
@@ -20,9 +21,9 @@ export class RowsSide extends ConversationSide {
   /** The last one. */
   protected version = 1000;
 
-  /** @param rightFrom What renews the right to serve rows. */
-  constructor(options: readonly string[] = [], rightFrom?: string) {
-    super(["--db", "sqlite:none", ...options], rightFrom);
+  /** @param rightFrom, saved As of `ConversationSide`. */
+  constructor(options: readonly string[] = [], rightFrom?: string, saved?: SavedStore) {
+    super(["--db", "sqlite:none", ...options], rightFrom, saved);
     const { shared } = this.thread.memory;
     this.#database = openCache(new Memory(shared, databaseRow(shared.options)));
   }
