@@ -16,8 +16,11 @@ export { TOKEN_ENTRIES_LEAST, TOKEN_ENTRIES_MOST } from "./memory/token_layout.t
 export { TOKEN_RECORD, TokenRecordType } from "./memory/token_record.ts";
 export { TokenQueue } from "./claims/token_queue.ts";
 export { slotsWithin, slotTableBytes } from "./memory/slot_table.ts";
-export type { PagePiece } from "./snapshot/page_pieces.ts";
+export { CLOCK_MS_MAX, headerFault } from "./snapshot/header_check.ts";
+export { type PagePiece, pagePieces } from "./snapshot/page_pieces.ts";
 export { StoreInUseError } from "./snapshot/prepare.ts";
+export { TablesError } from "./snapshot/snapshot_pages.ts";
+export { TablesCheck } from "./snapshot/tables_check.ts";
 export {
   continuedOptions,
   isReadable,

@@ -38,7 +38,7 @@ const ROOMS: readonly Room[] = [
   ["store/rows/",                "detached_items row_request row_requests row_session serving_right"],
   ["store/operations/",          "arithmetic lease lock journal lookup meta parts reserved row row_parking store token"],
   ["store/check/",               "check"],
-  ["store/snapshot/",            "page_pieces prepare snapshot_header snapshot_operations"],
+  ["store/snapshot/",            "header_check page_pieces prepare snapshot_header snapshot_operations snapshot_pages tables_check"],
   ["store/",                     "cache clock row_cache connections inspector limits operation outcome setup stats base/*"],
   ["protocol/reply/",            "binary_status replies reply_buffer"],
   ["protocol/auth/",             "access password_checks"],
@@ -212,7 +212,7 @@ const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [
   [
     "snapshot/snapshot_operations",
     "snapshot/page_pieces snapshot/prepare snapshot/readmission snapshot/restore_queues snapshot/snapshot_header " +
-    "snapshot/snapshot_pages",
+    "snapshot/snapshot_pages snapshot/header_check snapshot/links_check snapshot/tables_check",
   ],
   ["watch/watch_log", "watch/item_watch"],
   [

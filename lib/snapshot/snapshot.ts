@@ -1,6 +1,6 @@
 import type { Cache } from "../../store/cache.ts";
 import type { StoreOptions } from "../../store/limits.ts";
-import { continuedOptions } from "../../store/setup.ts";
+import { continuedOptions, TablesError } from "../../store/setup.ts";
 import { syncFolder } from "../journal/state_folder.ts";
 import { logProcess } from "../log.ts";
 import { reasonOf } from "../reason.ts";
@@ -140,6 +140,8 @@ export class Snapshot {
         Math.min(navigator.hardwareConcurrency, Math.floor(reader.pagesBytes / THREAD_BYTES)),
         (bytes) => progress.add(bytes),
       );
+      const fault = await inSlices(snapshots.verify(reader.store, reader.tables), this.#onProgress);
+      if (fault !== null) throw new DamageError(`${this.#path}: ${fault}`);
     } catch (error) {
       snapshots.discardPages();
       throw error;
@@ -172,7 +174,9 @@ export class Snapshot {
       await inSlices(readmission.run(), this.#onProgress);
     } catch (error) {
       cache.flushAll(0);
-      throw error;
+      throw error instanceof TablesError
+        ? new DamageError(`${this.#path}: ${error.message}`)
+        : error;
     }
     return readmission.dropped;
   }
@@ -315,10 +319,15 @@ class Progress {
   }
 }
 
-/** Runs a generator to its end; signals are handled between its steps. */
-async function inSlices(work: Generator<void>, onProgress: () => void): Promise<void> {
+/** Runs a generator to its end; signals are handled between its steps. @returns Its result. */
+async function inSlices<Result>(
+  work: Generator<void, Result>,
+  onProgress: () => void,
+): Promise<Result> {
   const turns = new Turns();
-  for (const _ of work) {
+  for (;;) {
+    const { done, value } = work.next();
+    if (done) return value;
     onProgress();
     await turns.take();
   }

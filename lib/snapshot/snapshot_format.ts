@@ -1,5 +1,11 @@
 import { crc32 } from "node:zlib";
-import { type SnapshotHeader, tableBytes } from "../../store/setup.ts";
+import {
+  CLOCK_MS_MAX,
+  headerFault,
+  isReadable,
+  type SnapshotHeader,
+  tableBytes,
+} from "../../store/setup.ts";
 
 /** Why a file cannot be loaded, or a snapshot cannot be written. The message begins with the path. */
 export class SnapshotError extends Error {
@@ -126,6 +132,38 @@ export function decodeChecksums(bytes: Uint8Array<ArrayBuffer>): Uint32Array | n
   return crc32(bytes.subarray(0, -CHECKSUM_BYTES)) === words.at(-1) ? parts : null;
 }
 
+/** Reads the description. @throws Error naming what cannot be true. */
+function descriptionIn(text: string): Description {
+  let value: Partial<Description> | null;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new Error("its description is no JSON");
+  }
+  const fault = headerFault(value?.store);
+  if (fault !== null) throw new Error(fault);
+  const { writtenBy, writtenUnixMs, store, rows } = value as Description;
+  if (typeof writtenBy !== "string" || !/^[!-~]{1,64}$/.test(writtenBy)) {
+    throw new Error("the version that has written it is damaged");
+  }
+  if (!(Number.isSafeInteger(writtenUnixMs) && writtenUnixMs >= 0)) {
+    throw new Error("the time at which it was written is damaged");
+  }
+  // A version with another layout may have other words.
+  if (isReadable(store) && store.clockMs + Date.now() - writtenUnixMs > CLOCK_MS_MAX) {
+    throw new Error("it is too old: the store's clock ends");
+  }
+  if (rows !== undefined && rows !== null && !areRows(rows)) {
+    throw new Error("its description of rows is damaged");
+  }
+  return { writtenBy, writtenUnixMs, store, rows: rows ?? null };
+}
+
+function areRows({ prefixes, options, mark }: Partial<SavedRows>): boolean {
+  return Array.isArray(prefixes) && prefixes.every((prefix) => typeof prefix === "string") &&
+    typeof options === "string" && typeof mark === "string";
+}
+
 /** The start of a file, read. */
 export interface DecodedStart {
   readonly description: Description;
@@ -160,9 +198,12 @@ export function decodeStart(
     throw new Error("its start is damaged");
   }
   const text = new TextDecoder().decode(start.subarray(DESCRIPTION_AT));
-  const description = JSON.parse(text) as Description;
+  const description = descriptionIn(text);
   const pieces = view.getUint32(AT.PIECES, true);
   const pagesBytes = view.getFloat64(AT.PAGES_BYTES, true);
+  if (!isReadable(description.store)) {
+    throw new Error("its items have the layout of another version");
+  }
   const places = placesOf(descriptionBytes, description.store, pieces, pagesBytes);
   if (fileBytes !== places.end) {
     throw new Error(`it is truncated: it has ${fileBytes} bytes instead of ${places.end}`);

@@ -1,9 +1,10 @@
 import {
-  isReadable,
   type PagePiece,
+  pagePieces,
   type SnapshotHeader,
   type SnapshotTables,
   tableBytes,
+  TablesCheck,
   tablesIn,
 } from "../../store/setup.ts";
 import {
@@ -40,14 +41,16 @@ export class SnapshotReader {
     this.#file = file;
     const { description, places, pieces } = this.#start();
     const { store } = description;
-    if (!isReadable(store)) throw new Error("its items have the layout of another version");
-    const checksums = decodeChecksums(this.#read(places.checksums, (pieces + 2) * 4));
-    if (checksums === null) throw new Error("its checksums are damaged");
     const tables = this.#read(places.tables, tableBytes(store));
-    if (partChecksum(tables, 0) !== checksums[0]) throw new Error("its tables are damaged");
-    this.description = description;
     this.tables = tablesIn(store, tables);
     this.pagesBytes = places.checksums - places.pages;
+    this.#requirePieces(store, pieces);
+    const checksums = decodeChecksums(this.#read(places.checksums, (pieces + 2) * 4));
+    if (checksums === null) throw new Error("its checksums are damaged");
+    if (partChecksum(tables, 0) !== checksums[0]) throw new Error("its tables are damaged");
+    const fault = new TablesCheck(store, this.tables).fault();
+    if (fault !== null) throw new Error(fault);
+    this.description = description;
     this.#pagesAt = places.pages;
     this.#checksums = checksums;
   }
@@ -120,6 +123,15 @@ export class SnapshotReader {
 
   close(): void {
     this.#file.close();
+  }
+
+  /** Before memory for their checksums is allocated. */
+  #requirePieces({ layout }: SnapshotHeader, pieces: number): void {
+    const found = pagePieces(this.tables.pages, layout.pageShift);
+    const bytes = found.reduce((sum, piece) => sum + piece.bytes, 0);
+    if (found.length !== pieces || bytes !== this.pagesBytes) {
+      throw new Error("its tables are damaged, or its number of pages is");
+    }
   }
 
   #start(): DecodedStart {

@@ -160,6 +160,11 @@ export const SEGMENT_MASK = (1 << SEGMENT_SHIFT) - 1;
 
 const PAGE_SHIFT = { leased: 16, memcached: 20 } as const;
 
+/** Returns the size of a page, as a power of two. */
+export function pageShiftOf(slabLayout: StoreOptions["slabLayout"]): number {
+  return PAGE_SHIFT[slabLayout];
+}
+
 /** The shared buffers of a store: plain data, so that it can be posted to workers. */
 export interface SharedMemory {
   readonly options: StoreOptions;

@@ -59,7 +59,7 @@ export class Readmission {
   *#chooseAge(): Generator<void> {
     const bytesBySecond = new Map<number, number>();
     let all = 0;
-    yield* this.#pages.items((item) => {
+    yield* this.#pages.verifiedItems((item) => {
       if (this.#isExpired(item)) return;
       const { accessedSec, keyLength, valueLength, state } = item;
       const bytes = this.#parts.links.itemBytes(keyLength, valueLength, state) + INDEX_BYTES;

@@ -3,7 +3,7 @@ import { u64ToNumber } from "../base/u64.ts";
 import { CLASS, CLASSES_MAX, CONTROL, type Memory, PAGE } from "../memory/memory.ts";
 
 /** Words of `memory.control` that a snapshot keeps: those that describe pages and items. */
-const KEPT_WORDS = [
+export const KEPT_WORDS = [
   "FLUSH_LOW",
   "FLUSH_HIGH",
   "FLUSH_AT_SEC",
@@ -28,7 +28,7 @@ const KEPT_WORDS = [
 type KeptWord = typeof KEPT_WORDS[number];
 
 /** The version of the layout of items, pages and tables: it changes when their words do. */
-const LAYOUT_VERSION = 1;
+export const LAYOUT_VERSION = 1;
 
 /** A store of other pages may be used if it has at most this share of pages more than the limit allows. */
 const PAGES_OVER_SHARE = 1 / 32;
@@ -119,9 +119,13 @@ export function continuedOptions(
 }
 
 /** Writes the kept words, and what follows from them, into an empty store. */
-export function restoreWords({ control }: Memory, header: SnapshotHeader): void {
+export function restoreWords({ control, pages }: Memory, header: SnapshotHeader): void {
   for (const name of KEPT_WORDS) control[CONTROL[name]] = header.control[name];
   control[CONTROL.FREE_PAGE_COUNT] = control[CONTROL.PAGE_COUNT]! - header.pagesInUse;
+  if (control[CONTROL.SWEEP_CHUNK]! === 0) return;
+  // The sweep begins its page anew: it has not learned the page's soonest deadline yet.
+  pages[control[CONTROL.SWEEP_PAGE]! * PAGE.WORDS + PAGE.SOONEST_SEC] = 0;
+  control[CONTROL.SWEEP_CHUNK] = 0;
 }
 
 /** Returns the length of the tables that `saveTables` makes, in bytes. */

@@ -1,6 +1,6 @@
 import { Prefixes } from "../base/prefixes.ts";
 import { FIRST_SECOND } from "../limits.ts";
-import { CONTROL, type Memory } from "../memory/memory.ts";
+import { CONTROL, type Memory, PAGE, SEGMENT_MASK, SEGMENT_SHIFT } from "../memory/memory.ts";
 import type { StoreParts } from "../operations/parts.ts";
 import type { StoreOperations } from "../operations/store.ts";
 import { writeClock } from "../clock.ts";
@@ -16,7 +16,12 @@ import {
   type SnapshotHeader,
   type SnapshotTables,
 } from "./snapshot_header.ts";
+import { LinksCheck } from "./links_check.ts";
+import { TablesCheck } from "./tables_check.ts";
 import { type ReadPages, SnapshotPages } from "./snapshot_pages.ts";
+
+/** Pages checked between two yields: a millisecond or so. */
+const SLICE_PAGES = 16;
 
 /**
  * Saves the whole store and restores it in a later process. No other thread may use the store during either.
@@ -70,6 +75,24 @@ export class SnapshotOperations {
     return fitsAsPages(header, this.#memory);
   }
 
+  /**
+   * Checks that the tables can be those of the pages, which have been written to `bytesOf` their pieces. Yields between
+   * pages; returns what is wrong, or null. `TablesCheck` and `LinksCheck` say what is looked at.
+   */
+  *verify(header: SnapshotHeader, tables: SnapshotTables): Generator<void, string | null> {
+    const check = new TablesCheck(header, tables);
+    const { pages } = tables;
+    for (let page = 0; page < header.control.PAGES_EVER_USED; page++) {
+      if (!(pages[page * PAGE.WORDS + PAGE.CLASS]! > 0)) continue;
+      const ref = this.#memory.pageRef(page);
+      const words = this.#memory.words[ref >>> SEGMENT_SHIFT]!;
+      const fault = check.pageFault(page, words, (ref & SEGMENT_MASK) << 1);
+      if (fault !== null) return fault;
+      if (page % SLICE_PAGES === 0) yield;
+    }
+    return check.totalsFault() ?? new LinksCheck(this.#memory, header, tables).fault();
+  }
+
   /** Makes the store the one that was saved. Its pages have been written to `bytesOf` their pieces. */
   restorePages(header: SnapshotHeader, tables: SnapshotTables): void {
     restoreTables(this.#memory, tables);
@@ -87,6 +110,7 @@ export class SnapshotOperations {
    * Returns the work of storing all items of a snapshot as new ones in this store, which is empty.
    *
    * @param removed Prefixes of keys whose items are left out.
+   * @throws TablesError in its first steps, when nothing is stored, if the pages are not those of the tables.
    */
   readmit(
     header: SnapshotHeader,

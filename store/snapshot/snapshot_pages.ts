@@ -12,10 +12,20 @@ import {
 import { CLASS, PAGE } from "../memory/memory.ts";
 import { highHalf } from "../base/u64.ts";
 import { pagePieces } from "./page_pieces.ts";
+import { TablesCheck } from "./tables_check.ts";
 import type { SnapshotHeader, SnapshotTables } from "./snapshot_header.ts";
 
 /** Reads bytes of a snapshot's pages; position 0 is the first byte of the first page. Throws at the end of the file. */
 export type ReadPages = (position: number, to: Uint8Array) => void;
+
+/** The tables of a snapshot are not those of its pages. */
+export class TablesError extends Error {
+  override readonly name = "TablesError";
+}
+
+function requireNone(fault: string | null): void {
+  if (fault !== null) throw new TablesError(fault);
+}
 
 /** An item in the bytes of a snapshot. Good until the next one is read. */
 export class SavedItem {
@@ -69,14 +79,31 @@ export class SnapshotPages {
     }
   }
 
-  /** Calls `visit` with every item of every page, in the order of the pages. Yields after every page. */
-  *items(visit: (item: SavedItem) => void): Generator<void> {
+  /** As `items`. @throws TablesError if the pages are not those of the tables. */
+  *verifiedItems(visit: (item: SavedItem) => void): Generator<void> {
+    const check = new TablesCheck(this.#header, this.#tables);
+    yield* this.items(visit, (page, bytes) => {
+      requireNone(check.pageFault(page, new Int32Array(bytes.buffer), 0));
+    });
+    requireNone(check.totalsFault());
+  }
+
+  /**
+   * Calls `visit` with every item of every page, in the order of the pages. Yields after every page.
+   *
+   * @param check Called with every page before its items.
+   */
+  *items(
+    visit: (item: SavedItem) => void,
+    check?: (page: number, bytes: Uint8Array) => void,
+  ): Generator<void> {
     const item = new SavedItem(new ByteRegion(new ArrayBuffer(1 << this.#pageShift)));
     for (let page = 0; page < this.#positions.length; page++) {
       const row = page * PAGE.WORDS;
       const classId = this.#tables.pages[row + PAGE.CLASS]!;
       if (classId <= 0) continue;
       this.#read(this.#positions[page]!, item.bytes.bytes);
+      check?.(page, item.bytes.bytes);
       const chunkBytes = this.#tables.classes[classId * CLASS.WORDS + CLASS.CHUNK_BYTES]!;
       const carved = this.#tables.pages[row + PAGE.CARVED]!;
       const runs = this.#tables.pages[row + PAGE.RUNS]!;

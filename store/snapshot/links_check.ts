@@ -1,0 +1,127 @@
+import type { ByteRegion } from "../base/bytes.ts";
+import { hashKey } from "../base/hash.ts";
+import {
+  HEADER_BYTES,
+  type ItemRef,
+  KEY_LENGTH_MASK,
+  NO_ITEM,
+  optionalBytes,
+  STATE,
+  WORD,
+} from "../memory/item.ts";
+import { CLASS, type Memory, SEGMENT_MASK, SEGMENT_SHIFT } from "../memory/memory.ts";
+import type { SnapshotHeader, SnapshotTables } from "./snapshot_header.ts";
+
+/** Of so many of the newest buckets the items of the bucket before the split are looked at. */
+const SPLIT_BUCKETS = 4096;
+/** Items of a bucket, at most, that are looked at. */
+const BUCKET_ITEMS_MAX = 1000;
+
+/**
+ * Checks what tables say of the pages that a store is to take as they are: the ends of the queues, and the hash index.
+ * The pages lie in the store's memory, the tables do not yet. Every item of a queue or bucket is not visited.
+ */
+export class LinksCheck {
+  readonly #memory: Memory;
+  readonly #header: SnapshotHeader;
+  readonly #tables: SnapshotTables;
+  readonly #slotShift: number;
+  readonly #seed: Int32Array;
+
+  constructor(memory: Memory, header: SnapshotHeader, tables: SnapshotTables) {
+    this.#memory = memory;
+    this.#header = header;
+    this.#tables = tables;
+    this.#slotShift = memory.pageShift - 2;
+    this.#seed = Int32Array.from(header.hashSeed);
+  }
+
+  /** Returns what is wrong, or null. */
+  fault(): string | null {
+    return this.#queuesFault() ?? this.#slotsFault() ?? this.#splitsFault();
+  }
+
+  #word(item: ItemRef, word: number): number {
+    return this.#memory.words[item >>> SEGMENT_SHIFT]![((item & SEGMENT_MASK) << 1) + word]!;
+  }
+
+  #queuesFault(): string | null {
+    const { classes } = this.#tables;
+    for (let classId = 1; classId <= this.#header.layout.chunkBytes.length; classId++) {
+      for (const main of [false, true]) {
+        const row = classId * CLASS.WORDS;
+        const at = row + (main ? CLASS.MAIN_NEWEST : CLASS.SMALL_NEWEST);
+        const [newest, oldest] = [classes[at]!, classes[at + 1]!];
+        if (newest === NO_ITEM) continue;
+        const isRight = this.#isQueued(newest, main) && this.#isQueued(oldest, main) &&
+          this.#word(newest, WORD.NEWER) === NO_ITEM && this.#word(oldest, WORD.OLDER) === NO_ITEM;
+        if (!isRight) return `class ${classId} has a queue with wrong ends`;
+      }
+    }
+    return null;
+  }
+
+  #isQueued(item: ItemRef, main: boolean): boolean {
+    const state = this.#word(item, WORD.STATE);
+    return (state & STATE.LINKED) !== 0 && ((state & STATE.MAIN) !== 0) === main;
+  }
+
+  /** Every page of the index has the buckets that its place says, and none has more than there are. */
+  #slotsFault(): string | null {
+    const { HASH_BUCKETS } = this.#header.control;
+    const slots = 1 << this.#slotShift;
+    for (const [index, ref] of this.#tables.directory.entries()) {
+      const words = this.#memory.words[ref >>> SEGMENT_SHIFT]!;
+      const start = (ref & SEGMENT_MASK) << 1;
+      let isPlaced = false;
+      for (let slot = 0; slot < slots; slot++) {
+        const item = words[start + slot]!;
+        if (item === NO_ITEM) continue;
+        const bucket = (index << this.#slotShift) + slot;
+        if (bucket >= HASH_BUCKETS) return "its hash index has more buckets than it says";
+        if (!isPlaced && this.#bucketOf(this.#hashOf(item)) !== bucket) {
+          return "an item is in a wrong bucket of its hash index";
+        }
+        isPlaced = true;
+      }
+    }
+    return null;
+  }
+
+  /** The newest buckets have been split off: none of their items has stayed behind. */
+  #splitsFault(): string | null {
+    const { HASH_BUCKETS, HASH_LEVEL } = this.#header.control;
+    // A table of a whole level has been made by splits of the level before.
+    const level = HASH_BUCKETS === HASH_LEVEL ? HASH_LEVEL >>> 1 : HASH_LEVEL;
+    const end = Math.max(level, HASH_BUCKETS - SPLIT_BUCKETS, 1 << this.#slotShift);
+    for (let bucket = HASH_BUCKETS - 1; bucket >= end; bucket--) {
+      const from = bucket - level;
+      let item = this.#head(from);
+      for (let items = 0; item !== NO_ITEM && items < BUCKET_ITEMS_MAX; items++) {
+        if (this.#bucketOf(this.#hashOf(item)) !== from) {
+          return "an item is in a wrong bucket of its hash index";
+        }
+        item = this.#word(item, WORD.HASH_NEXT);
+      }
+    }
+    return null;
+  }
+
+  #head(bucket: number): ItemRef {
+    const ref = this.#tables.directory[bucket >>> this.#slotShift]!;
+    return this.#word(ref, bucket & ((1 << this.#slotShift) - 1));
+  }
+
+  #bucketOf(hash: number): number {
+    const { HASH_BUCKETS, HASH_LEVEL } = this.#header.control;
+    const bucket = hash & (2 * HASH_LEVEL - 1);
+    return bucket < HASH_BUCKETS ? bucket : bucket & (HASH_LEVEL - 1);
+  }
+
+  #hashOf(item: ItemRef): number {
+    const state = this.#word(item, WORD.STATE);
+    const segment: ByteRegion = this.#memory.segmentOf(item);
+    const offset = ((item & SEGMENT_MASK) << 3) + HEADER_BYTES + optionalBytes(state);
+    return hashKey(segment, offset, state & KEY_LENGTH_MASK, this.#seed);
+  }
+}

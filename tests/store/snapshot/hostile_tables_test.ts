@@ -1,0 +1,353 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { checkStore } from "../../../store/check/check.ts";
+import { Cache } from "../../../store/cache.ts";
+import { concatBytes } from "../../../store/base/bytes.ts";
+import { writeClock } from "../../../store/clock.ts";
+import { CLASS, PAGE, SUM } from "../../../store/memory/memory.ts";
+import { STATE, WORD } from "../../../store/memory/item.ts";
+import { NEVER_SEC } from "../../../store/memory/slabs.ts";
+import { MIB } from "../../../store/limits.ts";
+import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
+import { StoreMode } from "../../../store/operation.ts";
+import {
+  continuedOptions,
+  headerFault,
+  type SnapshotHeader,
+  type SnapshotTables,
+  tableBytes,
+  TablesCheck,
+  TablesError,
+  tablesIn,
+} from "../../../store/setup.ts";
+import { randomFrom } from "../../support/random.ts";
+import { roundsOf } from "../../support/rounds.ts";
+import { drawSeed, withSeed } from "../../support/seed.ts";
+import { type ChangedOptions, held, storeOptions, TestStore } from "../../support/store.ts";
+
+// Snapshots whose description or tables say something else than their pages: no checksum protects from their maker.
+
+/** A saved store as bytes. */
+interface Saved {
+  readonly header: SnapshotHeader;
+  readonly tables: Uint8Array<ArrayBuffer>;
+  readonly pages: readonly Uint8Array[];
+}
+
+const LAYOUTS: Readonly<Record<string, ChangedOptions>> = {
+  leased: { memoryLimitBytes: 2 * MIB },
+  memcached: { memoryLimitBytes: 6 * MIB, slabLayout: "memcached", growthFactor: 1.25 },
+};
+
+/** Fills a store until it evicts, and leaves free chunks, free pages, chains and several buckets' items. */
+function savedStore(options: ChangedOptions, random: () => number): Saved {
+  const store = new TestStore({ leaseEntries: 100, tokenEntries: 100, ...options });
+  const keys: string[] = [];
+  const put = (key: string, length: number, deadlineSec = 0): void => {
+    store.store(StoreMode.SET, key, "v".repeat(length), { deadlineSec });
+    keys.push(key);
+  };
+  for (let index = 0; index < 3000; index++) {
+    put(`key${index}`, Math.floor(random() ** 4 * 3000), random() < 0.3 ? 50 + index : 0);
+    if (random() < 0.1) store.item(keys[Math.floor(random() * keys.length)]!);
+  }
+  for (const length of [20_000, 90_000, 300_000]) put(`long${length}`, length);
+  for (const key of keys) if (random() < 0.2) store.remove(key);
+  store.clock(5000);
+  const { snapshots } = store.cache;
+  for (const _ of snapshots.prepare([]));
+  store.check();
+  const header = snapshots.describe();
+  const tables = snapshots.saveTables(header);
+  const pieces = snapshots.pieces(header, tablesIn(header, tables));
+  return { header, tables, pages: pieces.map((piece) => snapshots.bytesOf(piece).slice()) };
+}
+
+/** What becomes of a snapshot in a store: the fault that refuses it, or null. The store is checked. */
+function load(saved: Saved, changed: ChangedOptions): string | null {
+  const { header } = saved;
+  const fault = headerFault(header);
+  if (fault !== null) return fault;
+  if (saved.tables.length !== tableBytes(header)) return "the file is longer or shorter";
+  const tables = tablesIn(header, saved.tables);
+  const tablesFault = new TablesCheck(header, tables).fault();
+  if (tablesFault !== null) return tablesFault;
+  const options = storeOptions({ leaseEntries: 100, tokenEntries: 100, ...changed });
+  const memory = new Memory(
+    createSharedMemory(continuedOptions(options, header, header.clockMs)),
+  );
+  const cache = Cache.format(memory);
+  const { snapshots } = cache;
+  const pieces = snapshots.pieces(header, tables);
+  const bytes = pieces.reduce((sum, piece) => sum + piece.bytes, 0);
+  if (bytes !== saved.pages.reduce((sum, page) => sum + page.length, 0)) return "other pages";
+  snapshots.resumeClock(header.clockMs);
+  if (!snapshots.takesPages(header)) {
+    const all = new Uint8Array(bytes);
+    let at = 0;
+    for (const piece of saved.pages) {
+      all.set(piece, at);
+      at += piece.length;
+    }
+    const read = (position: number, to: Uint8Array): void => {
+      assert(position >= 0 && position + to.length <= all.length, "a read beyond the pages");
+      to.set(all.subarray(position, position + to.length));
+    };
+    try {
+      for (const _ of snapshots.readmit(header, tables, read, []).run());
+    } catch (error) {
+      if (!(error instanceof TablesError)) throw error;
+      checkStore(memory);
+      return error.message;
+    }
+    checkStore(memory);
+    return null;
+  }
+  const all = saved.pages;
+  let [page, at] = [0, 0];
+  for (const piece of pieces) {
+    // Pieces may have other borders.
+    const to = snapshots.bytesOf(piece);
+    for (let done = 0; done < to.length;) {
+      const length = Math.min(to.length - done, all[page]!.length - at);
+      to.set(all[page]!.subarray(at, at + length), done);
+      done += length;
+      at += length;
+      if (at === all[page]!.length) [page, at] = [page + 1, 0];
+    }
+  }
+  const work = snapshots.verify(header, tables);
+  for (;;) {
+    const { done, value } = work.next();
+    if (!done) continue;
+    if (value !== null) {
+      snapshots.discardPages();
+      checkStore(memory);
+      return value;
+    }
+    break;
+  }
+  snapshots.restorePages(header, tables);
+  checkStore(memory);
+  writeClock(memory, header.clockMs + 60_000);
+  held(cache, () => {
+    while (cache.maintain());
+  });
+  checkStore(memory);
+  return null;
+}
+
+/** All paths to values of plain data. */
+function* pathsOf(value: unknown, path: readonly string[] = []): Generator<readonly string[]> {
+  if (path.length > 0) yield path;
+  if (typeof value !== "object" || value === null) return;
+  for (const [name, inner] of Object.entries(value)) yield* pathsOf(inner, [...path, name]);
+}
+
+function replaced(header: SnapshotHeader, path: readonly string[], value: unknown): SnapshotHeader {
+  const copy = structuredClone(header);
+  // deno-lint-ignore no-explicit-any
+  let at: any = copy;
+  for (const name of path.slice(0, -1)) at = at[name];
+  at[path.at(-1)!] = value;
+  // As JSON has it.
+  return JSON.parse(JSON.stringify(copy));
+}
+
+function valuesInstead(value: unknown, random: () => number): unknown[] {
+  const others = [0, 1, -1, 2, 64, 2 ** 31 - 1, -(2 ** 31), 2 ** 31, 2 ** 53, 1e300, 0.5, NaN];
+  const more = [null, "", "1", "leased", "memcached", true, false, [], {}, undefined];
+  const near = typeof value === "number" ? [value + 1, value - 1, value * 2, -value] : [];
+  return [...others, ...more, ...near, Math.floor(random() * 1e6)];
+}
+
+for (const [name, layout] of Object.entries(LAYOUTS)) {
+  const targets: readonly ChangedOptions[] = [layout, {
+    ...layout,
+    growthFactor: 1.5,
+    memoryLimitBytes: 16 * MIB,
+  }];
+
+  Deno.test(`a saved store of layout ${name} is loaded as it is`, () =>
+    withSeed(drawSeed(), (seed) => {
+      const saved = savedStore(layout, randomFrom(seed));
+      for (const target of targets) assertEquals(load(saved, target), null);
+    }));
+
+  Deno.test(`a description of layout ${name} that is not true is refused, or does no harm`, () =>
+    withSeed(drawSeed(), (seed) => {
+      const random = randomFrom(seed);
+      const saved = savedStore(layout, random);
+      let refused = 0;
+      for (const path of pathsOf(saved.header)) {
+        // deno-lint-ignore no-explicit-any
+        const old = path.reduce((at: any, each) => at[each], saved.header);
+        for (const value of valuesInstead(old, random)) {
+          const header = replaced(saved.header, path, value);
+          for (const target of targets) {
+            try {
+              if (load({ ...saved, header }, target) !== null) refused++;
+            } catch (error) {
+              throw new Error(`${path.join(".")} is ${JSON.stringify(value)}`, { cause: error });
+            }
+          }
+        }
+      }
+      assert(refused > 1000, `${refused}`);
+    }));
+
+  Deno.test(`tables of layout ${name} that are not those of the pages are refused, or do no harm`, () =>
+    withSeed(drawSeed(), (seed) => {
+      const random = randomFrom(seed);
+      for (let round = 0; round < roundsOf(1); round++) {
+        const saved = savedStore(layout, random);
+        const words = saved.tables.length / 4;
+        let refused = 0;
+        for (let word = 0; word < words; word++) {
+          const tables = saved.tables.slice();
+          const view = new Int32Array(tables.buffer);
+          const old = view[word]!;
+          const any = view[Math.floor(random() * words)]!;
+          const bit = old ^ (1 << (random() * 32));
+          const values = [old + 1, old - 1, 0, -1, 2 ** 31 - 1, -(2 ** 31), any, bit];
+          for (let times = 0; times < 3; times++) {
+            view[word] = values[Math.floor(random() * values.length)]!;
+            const target = targets[Math.floor(random() * targets.length)]!;
+            try {
+              if (load({ ...saved, tables }, target) !== null) refused++;
+            } catch (error) {
+              throw new Error(`word ${word} is ${view[word]} instead of ${old}`, { cause: error });
+            }
+          }
+        }
+        assert(refused > words, `${refused} of ${3 * words}`);
+      }
+    }));
+}
+
+Deno.test("what is no description of a store is refused", () => {
+  for (const value of [null, undefined, 1, "x", [], {}, { layout: null }, { layout: {} }]) {
+    assert(headerFault(value) !== null);
+  }
+});
+
+/** Changes a copy of a saved store. */
+function changed(
+  saved: Saved,
+  change: (tables: SnapshotTables, control: Record<string, number>) => void,
+): Saved {
+  const header = structuredClone(saved.header);
+  const tables = saved.tables.slice();
+  change(tablesIn(header, tables), header.control);
+  return { ...saved, header, tables };
+}
+
+Deno.test("numbers that agree with each other, but not with the pages, are refused", () =>
+  withSeed(drawSeed(), (seed) => {
+    const target = LAYOUTS["leased"]!;
+    const saved = savedStore(target, randomFrom(seed));
+    const { classes } = tablesIn(saved.header, saved.tables);
+    const rows = saved.header.layout.chunkBytes.map((_, index) => (index + 1) * CLASS.WORDS);
+    const [one = 0, other = 0] = rows.filter((row) => classes[row + CLASS.SMALL_COUNT]! > 2);
+    assert(other > one);
+    const classFault = /^class \d+ does not count its items$/;
+    const counts = changed(saved, ({ classes }) => {
+      classes[one + CLASS.SMALL_COUNT]! += 1;
+      classes[other + CLASS.SMALL_COUNT]! -= 1;
+    });
+    assertMatch(`${load(counts, target)}`, classFault);
+    const sums = changed(saved, ({ sums }) => {
+      sums[SUM.REQUESTED_BYTES + one / CLASS.WORDS]! += 8;
+      sums[SUM.REQUESTED_BYTES + other / CLASS.WORDS]! -= 8;
+    });
+    assertMatch(`${load(sums, target)}`, classFault);
+    assertMatch(`${load(sums, { ...target, growthFactor: 1.5 })}`, classFault);
+  }));
+
+Deno.test("an item that is in a queue, but not at its end, is no end of it", () =>
+  withSeed(drawSeed(), (seed) => {
+    const target = LAYOUTS["leased"]!;
+    const saved = savedStore(target, randomFrom(seed));
+    for (const end of [CLASS.SMALL_NEWEST, CLASS.SMALL_OLDEST]) {
+      let tried = 0;
+      for (let neighbour = -3; neighbour <= 3; neighbour++) {
+        const moved = changed(saved, ({ classes }) => {
+          const chunkUnits = classes[CLASS.WORDS + CLASS.CHUNK_BYTES]! >> 3;
+          classes[CLASS.WORDS + end]! += neighbour * chunkUnits;
+        });
+        if (neighbour === 0) assertEquals(load(moved, target), null);
+        else if (load(moved, target) !== null) tried++;
+      }
+      assertEquals(tried, 6);
+    }
+  }));
+
+Deno.test("a number of buckets that is not the true one is refused, or does no harm", () =>
+  withSeed(drawSeed(), (seed) => {
+    const random = randomFrom(seed);
+    const target = { memoryLimitBytes: 4 * MIB };
+    const store = new TestStore({ leaseEntries: 100, tokenEntries: 100, ...target });
+    for (let index = 0; index < 9000; index++) store.store(StoreMode.SET, `${random()}`, "");
+    const { snapshots } = store.cache;
+    const header = snapshots.describe();
+    const tables = snapshots.saveTables(header);
+    const pieces = snapshots.pieces(header, tablesIn(header, tables));
+    const pages = pieces.map((piece) => snapshots.bytesOf(piece).slice());
+    const saved = { header, tables, pages };
+    assertEquals(load(saved, target), null);
+    let refused = 0;
+    for (const more of [-1000, -100, -10, -2, -1, 1, 2, 10, 100, 1000]) {
+      const other = changed(saved, (_, control) => control["HASH_BUCKETS"]! += more);
+      if (load(other, target) !== null) refused++;
+    }
+    assert(refused >= 4, `${refused}`);
+  }));
+
+Deno.test("a sweep that was in the middle of a page begins it anew", () =>
+  withSeed(drawSeed(), (seed) => {
+    const target = LAYOUTS["leased"]!;
+    const saved = savedStore(target, randomFrom(seed));
+    const { pages } = tablesIn(saved.header, saved.tables);
+    for (let page = 0; page < saved.header.control.PAGES_EVER_USED; page++) {
+      if (!(pages[page * PAGE.WORDS + PAGE.CLASS]! > 0)) continue;
+      const swept = changed(saved, ({ pages }, control) => {
+        pages[page * PAGE.WORDS + PAGE.SOONEST_SEC] = NEVER_SEC;
+        Object.assign(control, { SWEEP_PAGE: page, SWEEP_CHUNK: 3, SWEEP_SOONEST_SEC: NEVER_SEC });
+      });
+      assertEquals(load(swept, target), null);
+    }
+  }));
+
+Deno.test("a generator of random numbers that stands still is refused", () =>
+  withSeed(drawSeed(), (seed) => {
+    const target = LAYOUTS["leased"]!;
+    const saved = savedStore(target, randomFrom(seed));
+    assertEquals(
+      load(changed(saved, (_, control) => control["RANDOM"] = 0), target),
+      "its RANDOM is 0",
+    );
+  }));
+
+Deno.test("an item whose key is empty, or longer than its chunk, is refused", () =>
+  withSeed(drawSeed(), (seed) => {
+    const target = LAYOUTS["leased"]!;
+    const saved = savedStore(target, randomFrom(seed));
+    const { pages } = tablesIn(saved.header, saved.tables);
+    // The first page in use is the first of the bytes.
+    const inUse = Array.from({ length: saved.header.control.PAGES_EVER_USED }, (_, page) => page)
+      .filter((page) => pages[page * PAGE.WORDS + PAGE.CLASS] !== 0);
+    const place = inUse.findIndex((page) => pages[page * PAGE.WORDS + PAGE.CLASS] === 1);
+    for (const keyLength of [0, 255]) {
+      const bytes = concatBytes(saved.pages);
+      const words = new Int32Array(bytes.buffer, place << saved.header.layout.pageShift);
+      const step = saved.header.layout.chunkBytes[0]! >> 2;
+      let at = WORD.STATE;
+      while ((words[at]! & STATE.LINKED) === 0) at += step;
+      words[at] = (words[at]! & ~0xff) | keyLength;
+      for (const each of [target, { ...target, growthFactor: 1.5 }]) {
+        assertMatch(
+          `${load({ ...saved, pages: [bytes] }, each)}`,
+          /^page \d+ has no item at chunk/,
+        );
+      }
+    }
+  }));
