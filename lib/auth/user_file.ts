@@ -1,5 +1,6 @@
 import { Access } from "../../protocol/auth/access.ts";
 import { latin1Text } from "../../store/base/bytes.ts";
+import { readRegularFile } from "../file_kinds.ts";
 import { reasonOf } from "../reason.ts";
 import { isHash, parseHash } from "./scrypt.ts";
 
@@ -46,7 +47,7 @@ const COMMENT = /^#(?: |$)/;
 export function readUserFile(path: string): Users {
   let bytes: Uint8Array;
   try {
-    bytes = Deno.readFileSync(path);
+    bytes = readRegularFile(path);
   } catch (error) {
     throw new UserFileError(readFailure(error), `cannot read the user file ${path}`);
   }

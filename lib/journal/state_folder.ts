@@ -1,5 +1,6 @@
+import { entryAt, kindOf } from "../file_kinds.ts";
 import { reasonOf } from "../reason.ts";
-import type { JournalFile, JournalFiles } from "./token_journal.ts";
+import { JOURNAL_NAMES, type JournalFile, type JournalFiles } from "./token_journal.ts";
 
 const LOCK_NAME = "lock";
 /** Zeros of one write to reserved room. */
@@ -32,6 +33,7 @@ export class StateFolder implements JournalFiles {
     try {
       makeFolder(path);
       this.#folder = Deno.statSync(path);
+      requireOwn(path);
       this.#lock = this.#openLock();
     } catch (error) {
       if (error instanceof StateError) throw error;
@@ -110,6 +112,24 @@ export class StateFolder implements JournalFiles {
     if (file.tryLockSync(true)) return file;
     file.close();
     throw new StateError(`the state directory ${this.#path} is in use by another server`);
+  }
+}
+
+/**
+ * Checks that the names of the state directory's files are free, or have files: to open a FIFO would wait for ever.
+ *
+ * @throws StateError
+ */
+function requireOwn(path: string): void {
+  const info = Deno.statSync(path);
+  if (!info.isDirectory) throw new StateError(`the state directory ${path} is ${kindOf(info)}`);
+  for (const name of [LOCK_NAME, ...JOURNAL_NAMES]) {
+    const file = entryAt(`${path}/${name}`);
+    if (file === null || (file.isFile && (name !== LOCK_NAME || file.size === 0))) continue;
+    const what = file.isFile ? "a file of another program" : kindOf(file);
+    throw new StateError(
+      `${path}/${name} is ${what}: move it away, or choose another folder with --state-dir`,
+    );
   }
 }
 

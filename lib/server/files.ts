@@ -1,8 +1,15 @@
 import type { Listen } from "../net/transport.ts";
+import { entryAt, kindOf } from "../file_kinds.ts";
 import { reasonOf } from "../reason.ts";
 
 /** memcached's environment variable with the path of the port file. */
 export const PORT_FILE_VARIABLE = "MEMCACHED_PORT_FILENAME";
+
+/** What the files contain, and memcached's. */
+const PID_FILE = /^\d*\s*$/;
+const PORT_FILE = /^(?:(?:TCP|UDP) INET6?: \d+\n)*(?:[TU][A-Z 6:\d]*)?$/;
+/** A larger file is none of them. */
+const FILE_BYTES_MAX = 64 * 1024;
 
 /** A file that could not be written. */
 export interface FileProblem {
@@ -34,7 +41,7 @@ export class PidFile {
    */
   write(pid: number): FileProblem | null {
     if (this.#path === "") return null;
-    const problem = replaceFile("pid file", this.#path, ".tmp", `${pid}\n`);
+    const problem = replaceFile("pid file", this.#path, ".tmp", `${pid}\n`, PID_FILE);
     this.#written = problem === null;
     return problem;
   }
@@ -74,18 +81,43 @@ export function writePortFile(path: string, listens: readonly Listen[]): FilePro
     const family = listen.hostname.includes(":") ? "INET6" : "INET";
     text += `${listen.kind.toUpperCase()} ${family}: ${listen.port}\n`;
   }
-  return replaceFile("port file", path, ".lck", text);
+  return replaceFile("port file", path, ".lck", text, PORT_FILE);
 }
 
-function replaceFile(what: string, path: string, suffix: string, text: string): FileProblem | null {
+/**
+ * Writes a file and renames it. Replaces no file of another program.
+ *
+ * @param form What the files of this kind contain, also one whose writing was interrupted.
+ */
+function replaceFile(
+  what: string,
+  path: string,
+  suffix: string,
+  text: string,
+  form: RegExp,
+): FileProblem | null {
   try {
-    Deno.writeTextFileSync(path + suffix, text);
-    Deno.renameSync(path + suffix, path);
+    requireForm(path, form);
+    const writing = path + suffix;
+    if (requireForm(writing, form)) Deno.removeSync(writing);
+    Deno.writeTextFileSync(writing, text, { createNew: true });
+    Deno.renameSync(writing, path);
     return null;
   } catch (error) {
     const reason = pathReason(error, path);
     return { message: `cannot write the ${what} ${path}: ${reason}`, path, reason };
   }
+}
+
+/** Returns whether there is a file. @throws Error when there is something else, or another program's file. */
+function requireForm(path: string, form: RegExp): boolean {
+  const info = entryAt(path);
+  if (info === null) return false;
+  if (!info.isFile) throw new Error(`${path} is ${kindOf(info)}; choose another path`);
+  if (info.size > FILE_BYTES_MAX || !form.test(Deno.readTextFileSync(path))) {
+    throw new Error(`${path} is a file of another program; choose another path`);
+  }
+  return true;
 }
 
 function pathReason(error: unknown, path: string): string {

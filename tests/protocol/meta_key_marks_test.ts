@@ -55,7 +55,11 @@ for (const [name, join] of Object.entries(JOINS)) {
   Deno.test(`a key in base64 stays so: ${name}`, () => {
     for (const old of PIECES) {
       for (const piece of PIECES) {
-        assertEquals(keyAfter(old, join(piece)), `HD k${BASE64} b`, `${old.length}+${piece.length}`);
+        assertEquals(
+          keyAfter(old, join(piece)),
+          `HD k${BASE64} b`,
+          `${old.length}+${piece.length}`,
+        );
       }
     }
   });

@@ -1,3 +1,4 @@
+import { kindOf, targetAt } from "../../file_kinds.ts";
 import { DatabaseSync } from "node:sqlite";
 import {
   type Backend,
@@ -108,6 +109,7 @@ export class SqliteBackend implements Backend {
       if (this.#path === SQLITE_MEMORY) return true;
       // By its real path: a symbolic link names the same database.
       const path = Deno.realPathSync(this.#path) + SQLITE_LOCK_SUFFIX;
+      requireFile(path);
       this.#lockFile ??= Deno.openSync(path, { write: true, create: true });
       return this.#isLocked ||= this.#lockFile.tryLockSync(true);
     });
@@ -332,10 +334,17 @@ export class SqliteBackend implements Backend {
   }
 }
 
+/** Checks that there is a file, or nothing: to open a FIFO would wait for ever. @throws Error */
+function requireFile(path: string): void {
+  const info = targetAt(path);
+  if (info !== null && !info.isFile) throw new Error(`${path} is ${kindOf(info)}, not a file`);
+}
+
 /** Opens the file, and makes missing tables. @throws SQLite's error, with the remedy. */
 function openFile(path: string, names: TableNames, timeoutMs: number): DatabaseSync {
   let database: DatabaseSync | undefined;
   try {
+    if (path !== SQLITE_MEMORY) requireFile(path);
     database = new DatabaseSync(path, { timeout: timeoutMs });
     database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
     // Not again: a stand-by opens the file although the origin may be stopped inside a transaction.

@@ -54,7 +54,10 @@ test(
     Deno.writeTextFileSync(path, "mine");
     const third = await runToEnd({ args: ["--io", io, "-s", path], permissions: ["--allow-all"] });
     assertEquals(third.code, 71, third.stderr);
-    assertMatch(third.stderr, /cannot listen on .*: another server listens on this path, or the file is no socket \(/);
+    assertMatch(
+      third.stderr,
+      /cannot listen on .*: another server listens on this path, or the file is no socket \(/,
+    );
     assertEquals(Deno.readTextFileSync(path), "mine");
     await Deno.remove(folder, { recursive: true });
   },
