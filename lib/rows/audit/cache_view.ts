@@ -111,10 +111,13 @@ export class CacheView {
     if (code === "EN") return null;
     const flag = (letter: string): string | undefined =>
       flags.find((each) => each.startsWith(letter))?.slice(1);
+    const word = flag("k") ?? "";
+    // An item that a client has stored by its key in base64 has it so in replies.
+    const shown = flags.includes("b") ? fromBase64(word) : word;
     const clientFlags = flag("f") ?? "";
     const id = flag("c") ?? "";
     if (
-      code !== "VA" || flag("k") !== key || !/^\d{1,10}$/.test(clientFlags) || !/^\d+$/.test(id)
+      code !== "VA" || shown !== key || !/^\d{1,10}$/.test(clientFlags) || !/^\d+$/.test(id)
     ) {
       throw this.#items.unexpected("mg", line);
     }

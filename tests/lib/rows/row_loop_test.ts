@@ -317,6 +317,11 @@ testDatabases("tokens and caches are served", async (database) => {
     `NONE ${"k".repeat(250)} 0 C\r\nEND\r\n`,
   );
   assertMatch(await command(`uget ${"k".repeat(251)}\n`), /^CLIENT_ERROR bad command line format/);
+  // "à" ends with a byte that is a blank in other texts.
+  assertEquals(await command("uget caf\xc3\xa0 \n"), "NONE caf\xc3\xa0 0 C\r\nEND\r\n");
+  const odd = rows.flows.states.get("a\r\nb %", "");
+  assertMatch(await command("token list\n"), /^TOKEN a%0D%0Ab%20%25 \d+ \w+ -\r\nEND\r\n$/);
+  assertEquals(rows.flows.states.release("a\r\nb %", odd), "released");
 });
 
 testDatabases("a problem lasts until the database has answered", async (database) => {

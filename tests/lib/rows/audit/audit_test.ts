@@ -294,6 +294,18 @@ function* oneKey(): ScriptedReply {
   yield "OK\r\nmg k\r\nEN\r\n";
 }
 
+Deno.test("an audit knows a key in base64", async () => {
+  for (const line of ["mg k", "mg aw== b"]) {
+    for (const item of ["kk", "kaw== b"]) {
+      const { code, lines, stderr } = await auditScript({
+        list: () => [`OK\r\n${line}\r\nEN\r\n`],
+        item: () => [`VA 3 ${item} f0 c5\r\none\r\n`],
+      });
+      assertEquals([code, countsOf(lines[0])["equal"]], [OK, 1], stderr);
+    }
+  }
+});
+
 Deno.test("an audit compares what scripted peers say", async () => {
   const { code, lines } = await auditScript({ list: oneKey });
   assertEquals(code, OK);
