@@ -292,7 +292,7 @@ export class TablesCheck {
     return isLarge ? null : this.#freeFault(page, words, at);
   }
 
-  /** How many chunks a run in use has: those that its part of a value needs, or one for an item. 0: it is not in use. */
+  /** How many chunks a run has: those that its part of a value needs, or one for an item. 0: it is not in use. */
   #runLength(words: Int32Array, word: number, state: number): number {
     if ((state & STATE.CONTINUATION) === 0) return state === 0 ? 0 : 1;
     const chunkBytes = this.#header.layout.chunkBytes.at(-1)!;

@@ -250,7 +250,7 @@ Deno.test("two servers do not share a snapshot", async () => {
 Deno.test("a second signal gives the snapshot up", async () => {
   using folder = new SnapshotFolder();
   await using server = await ServerProcess.start({
-    main: path("tests/support/servers/held_snapshot.ts"),
+    main: path("tests/lib/snapshot/held_snapshot.ts"),
     permissions: ["--allow-all"],
     args: ["--snapshot", folder.file],
   });

@@ -3,7 +3,7 @@
 const { FsFile } = Deno;
 
 FsFile.prototype.sync = () => {
-  console.error("the snapshot is held");
+  Deno.stderr.writeSync(new TextEncoder().encode("the snapshot is held\n"));
   return new Promise(() => {});
 };
 await import("../../../main.ts");
