@@ -22,8 +22,8 @@ import { type ConnectionId, ConnectionKind, NO_OWNER } from "../../../store/conn
 import { INPUT_BYTES, PENDING_BYTES_MAX } from "../../../store/limits.ts";
 import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { STAT } from "../../../store/stats.ts";
-import type { SavedStore } from "../saved_store.ts";
 import { joinThread } from "../threads.ts";
+import type { SavedStore } from "../saved_store.ts";
 import { bytesOf, parseStats, type Peer, type Side, textOf } from "./side.ts";
 import { held } from "../store.ts";
 
@@ -80,22 +80,22 @@ export class ConversationSide implements Side, Disposable {
   /**
    * @param options As on the command line.
    * @param rightFrom What renews the right to serve rows.
-   * @param saved A store of an earlier process, which this one continues at once.
+   * @param saved The snapshot that the server loads; none: it begins empty.
    */
   constructor(options: readonly string[] = [], rightFrom?: string, saved?: SavedStore) {
     if (++serversMade % SERVERS_PER_COLLECTION === 0) collectGarbage();
-    const command = readCommand([...OPTIONS, ...options], FACTS);
+    const clockMs = saved?.header.clockMs ?? 0;
+    const facts = { ...FACTS, unixMs: FACTS.unixMs + clockMs };
+    const command = readCommand([...OPTIONS, ...options], facts);
     if (command.kind !== "run") throw new Error(`Cannot start with ${options.join(" ")}`);
     const { settings, store } = command.options;
-    const wanted = { ...store, rows: store.rows && { ...store.rows, rightFrom } };
-    const earlierSec = Math.floor((saved?.header.clockMs ?? 0) / 1000);
-    wanted.startedUnixSec += earlierSec;
-    const memory = createSharedMemory(saved?.optionsFrom(wanted, 0) ?? wanted);
+    const memory = createSharedMemory({
+      ...saved === undefined ? store : saved.optionsFrom(store, 0),
+      rows: store.rows && { ...store.rows, rightFrom },
+    });
     const cache = Cache.format(new Memory(memory));
-    if (saved !== undefined) {
-      this.tookPages = saved.restore(cache, 0);
-      this.#nowMs = saved.header.clockMs;
-    }
+    if (saved !== undefined) this.tookPages = saved.restore(cache, 0);
+    this.#nowMs = clockMs;
     this.shared = createSharedState(memory, settings);
     this.thread = joinThread({ shared: this.shared, settings }, 0, {
       shutdown: (graceful) => {
@@ -204,10 +204,14 @@ export class ConversationSide implements Side, Disposable {
   }
 
   stats(): Promise<Map<string, number>> {
+    return Promise.resolve(this.statsNow());
+  }
+
+  statsNow(): Map<string, number> {
     const peer = this.connect();
     const stats = parseStats(peer.ask("stats\r\n"));
     peer.disconnect();
-    return Promise.resolve(stats);
+    return stats;
   }
 
   /** Walks the memory. */
@@ -226,8 +230,10 @@ export class ConversationSide implements Side, Disposable {
 
 /** A client that is served the way transports do it, at once. */
 export class ConversationPeer implements Peer {
-  readonly #thread: ThreadContext;
-  readonly #conversation: Conversation;
+  /** Of the thread that serves it. */
+  protocols: ThreadProtocols;
+  #thread: ThreadContext;
+  #conversation: Conversation;
   /** Bytes that the conversation left unconsumed. */
   #pending: Uint8Array = new Uint8Array(0);
   /** Bytes sent while the conversation waited. A transport leaves them in the kernel. */
@@ -242,6 +248,7 @@ export class ConversationPeer implements Peer {
    */
   constructor(protocols: ThreadProtocols, after: () => void = () => {}, threadIndex = 0) {
     const { thread } = protocols;
+    this.protocols = protocols;
     this.#thread = thread;
     this.#after = after;
     const { cache, connections, memory } = thread;
@@ -259,6 +266,11 @@ export class ConversationPeer implements Peer {
   /** Sends, and returns the immediate reply. */
   ask(text: string): string {
     this.feed(bytesOf(text));
+    return this.takeAll();
+  }
+
+  /** Removes and returns what was received. */
+  takeAll(): string {
     const received = this.#received;
     this.#received = "";
     return received;
@@ -297,9 +309,17 @@ export class ConversationPeer implements Peer {
   /** Like `goOn`. Returns the reply. */
   resume(): string {
     this.goOn();
-    const received = this.#received;
-    this.#received = "";
-    return received;
+    return this.takeAll();
+  }
+
+  /** Has another thread serve the connection, which must be between two requests. */
+  moveTo(protocols: ThreadProtocols): void {
+    const { owner } = this;
+    this.protocols = protocols;
+    this.#thread = protocols.thread;
+    this.#conversation = protocols.open(owner, {
+      protocol: protocols.thread.settings.wireProtocol,
+    });
   }
 
   /** The connection's number. */
