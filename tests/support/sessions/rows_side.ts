@@ -1,4 +1,5 @@
 import { changeOf, hasExpired, type Row } from "../../../lib/rows/databases/backend.ts";
+import type { SentReply, SentWrite } from "../../../lib/rows/nodes/wire.ts";
 import { RowEdit } from "../../../lib/rows/row_edits.ts";
 import type { Cache } from "../../../store/cache.ts";
 import { clockSec } from "../../../store/clock.ts";
@@ -21,9 +22,18 @@ export class RowsSide extends ConversationSide {
   /** The last one. */
   protected version = 1000;
 
-  /** @param rightFrom, saved As of `ConversationSide`. */
-  constructor(options: readonly string[] = [], rightFrom?: string, saved?: SavedStore) {
-    super(["--db", "sqlite:none", ...options], rightFrom, saved);
+  /**
+   * @param rightFrom What renews the right to serve rows.
+   * @param source The option that names where the rows are.
+   * @param saved As of `ConversationSide`.
+   */
+  constructor(
+    options: readonly string[] = [],
+    rightFrom?: string,
+    source: readonly string[] = ["--db", "sqlite:none"],
+    saved?: SavedStore,
+  ) {
+    super([...source, ...options], rightFrom, saved);
     const { shared } = this.thread.memory;
     this.#database = openCache(new Memory(shared, databaseRow(shared.options)));
   }
@@ -45,8 +55,10 @@ export class RowsSide extends ConversationSide {
 
   answer(taken: readonly RowRequest[]): void {
     const reads = taken.filter(({ kind }) => kind === RowKind.READ);
-    for (const [key, group] of Map.groupBy(reads, ({ key }) => key)) {
-      this.serverRows.answerRead(group, this.#rowOf(key), true);
+    const groups = [...Map.groupBy(reads, ({ key }) => key)];
+    const rows = this.read(groups.map(([key]) => key));
+    for (const [index, [, group]] of groups.entries()) {
+      this.serverRows.answerRead(group, rows[index]!, true);
     }
     for (const request of taken) {
       if (request.kind === RowKind.COMMAND) this.serverRows.fail([request], "no commands");
@@ -54,7 +66,11 @@ export class RowsSide extends ConversationSide {
     }
   }
 
-  /** The row, unless its time is over. */
+  /** Returns the rows, unless their time is over. */
+  protected read(keys: readonly string[]): (Row | null)[] {
+    return keys.map((key) => this.#rowOf(key));
+  }
+
   #rowOf(key: string): Row | null {
     const row = this.rows.get(key) ?? null;
     const { memory } = this.#database;
@@ -63,19 +79,48 @@ export class RowsSide extends ConversationSide {
   }
 
   #write(request: RowRequest): void {
-    const { key, owner } = request;
     const rows = this.serverRows;
-    const isFree = held(this.#database, () => rows.removal.invalidate(key, owner));
-    if (!isFree) return rows.answer(request, Outcome.LOCKED);
+    const { reply, outcome, number, row } = this.write({ request, data: rows.valueOf(request) });
+    if (reply.kind === "refused") {
+      rows.answer(request, outcome, { version: reply.row?.version ?? 0 });
+    } else if (reply.kind === "committed") {
+      const { version } = reply;
+      rows.answer(request, outcome, { version, number, ...row && { row: { ...row, version } } });
+    } else {
+      rows.answer(request, Outcome.LOCKED);
+    }
+  }
+
+  /** Takes rows out of the cache, whoever has written them. */
+  protected delete(keys: readonly string[]): void {
+    held(this.#database, () => {
+      for (const key of keys) this.serverRows.removal.invalidate(key, 0);
+    });
+  }
+
+  /** Takes a row out of the cache, and executes a write. */
+  protected write({ request, data }: SentWrite & { request: RowRequest }): SentReply {
+    const { key, owner } = request;
+    const isFree = held(this.#database, () => this.serverRows.removal.invalidate(key, owner));
+    if (isFree) return this.execute({ request, data });
+    return { reply: { kind: "locked" }, outcome: Outcome.LOCKED, number: 0n, row: null };
+  }
+
+  /** Executes a write in the database. */
+  protected execute({ request, data }: SentWrite): SentReply {
+    const { key } = request;
     const old = this.#rowOf(key);
-    const fits = (length: number): boolean => rows.fits(key.length, length, request.flags);
-    const work = new RowEdit(request, rows.valueOf(request), fits);
+    const fits = (length: number): boolean =>
+      this.serverRows.fits(key.length, length, request.flags);
+    const work = new RowEdit(request, data, fits);
     const change = changeOf(work.edit, old);
-    if (change === null) return rows.answer(request, work.outcome, { version: old?.version ?? 0 });
+    const { outcome, number } = work;
+    if (change === null) {
+      return { reply: { kind: "refused", row: old }, outcome, number, row: null };
+    }
     const version = ++this.version;
     if (change === "delete") this.rows.delete(key);
     else this.rows.set(key, { ...change, version });
-    const { outcome, number, row } = work;
-    rows.answer(request, outcome, { version, number, ...row && { row: { ...row, version } } });
+    return { reply: { kind: "committed", version }, outcome, number, row: work.row };
   }
 }
