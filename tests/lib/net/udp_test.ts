@@ -66,14 +66,17 @@ test("the largest datagrams are executed, and answered by many", async (start) =
   await server.stop();
 });
 
-test("replies to one datagram that are too long are not sent", async (start) => {
-  await using server = await start({ args: [...ARGS, "--udp-reply-max", "100"] });
-  using udp = udpClient(server);
-  await udp.send(1, "mn\r\n".repeat(26));
-  await udp.send(2, "mn\r\n".repeat(25));
-  for (let reply = 0; reply < 25; reply++) assertEquals(await udp.receive(), [2, "MN\r\n"]);
-  await server.stop();
-});
+for (const slices of [[], ["-R", "5"]]) {
+  const title = ["replies to one datagram that are too long are not sent", ...slices].join(" ");
+  test(title, async (start) => {
+    await using server = await start({ args: [...ARGS, "--udp-reply-max", "100", ...slices] });
+    using udp = udpClient(server);
+    await udp.send(1, "mn\r\n".repeat(26));
+    await udp.send(2, "mn\r\n".repeat(25));
+    for (let reply = 0; reply < 25; reply++) assertEquals(await udp.receive(), [2, "MN\r\n"]);
+    await server.stop();
+  });
+}
 
 Deno.test("native: every datagram of a burst is stored, or counted as dropped", {
   ...needs("native", TRANSPORTS.includes("native")),
