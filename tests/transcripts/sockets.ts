@@ -1,8 +1,10 @@
 import { Certificates } from "../support/servers/certificates.ts";
 import type { IoWay } from "../support/servers/server_process.ts";
-import { startLeased } from "../support/servers/leased.ts";
+import { startLeased, startOnUnixSocket, startOverUdp } from "../support/servers/leased.ts";
 import { play, secondsOf } from "../support/sessions/play.ts";
-import { REAL_SECONDS_MAX } from "../support/sessions/socket_side.ts";
+import { REAL_SECONDS_MAX, type SocketSide } from "../support/sessions/socket_side.ts";
+import type { TranscriptCase } from "../support/sessions/transcript.ts";
+import type { UdpSide } from "../support/sessions/udp_side.ts";
 import { SLICES } from "../support/sessions/slices.ts";
 import { readTranscripts } from "../support/sessions/transcript_files.ts";
 
@@ -32,13 +34,68 @@ function testSlice(
         using certificates = new Certificates();
         const certificate = tls ? certificates.make("localhost") : undefined;
         await using leased = await startLeased(io, [...options, ...slice.options], certificate, ioUring);
-        for (const transcriptCase of playable) {
-          await leased.settle();
-          for (const request of ["flush_all", "quarantine off", "token drop_all unsafe"]) {
-            await leased.ask(`${request}\r\n`, "\r\n");
-          }
-          await t.step(transcriptCase.name, () => play(leased, transcriptCase));
-        }
+        await playAll(leased, playable, t);
       });
+  }
+}
+
+/** The transcripts without options over a Unix socket, to one server process. */
+export function testOverUnix(io: IoWay["io"]): void {
+  const start = (folder: string): Promise<SocketSide> => startOnUnixSocket(io, `${folder}/socket`);
+  testTogether(`a Unix socket, ${io}`, () => true, start);
+}
+
+/** The same over UDP, a datagram for each request, a slice for each of its commands. */
+export function testOverUdp(io: IoWay["io"]): void {
+  testTogether(`UDP, ${io}`, isForUdp, () => startOverUdp(io, SLICES[1]!.options));
+}
+
+function testTogether(
+  name: string,
+  isPlayable: (file: string, transcriptCase: TranscriptCase) => boolean,
+  start: (folder: string) => Promise<SocketSide | UdpSide>,
+): void {
+  Deno.test(`transcripts over ${name}`, async (t) => {
+    const folder = Deno.makeTempDirSync({ prefix: "leased-test-" });
+    await using leased = await start(folder);
+    for (const { name, options, cases } of readTranscripts()) {
+      if (options.length > 0) continue;
+      const playable = cases.filter((one) =>
+        secondsOf(one) <= REAL_SECONDS_MAX && isPlayable(name, one)
+      );
+      await t.step(name, (t) => playAll(leased, playable, t));
+    }
+    Deno.removeSync(folder, { recursive: true });
+  });
+}
+
+/** Claims belong to connections, and dumps are not available over UDP. */
+const NOT_FOR_UDP = /^(?:leases|locks|tokens|meta_leases|tuning)/;
+/** Of the requests in one datagram. */
+const DATAGRAM_BYTES_MAX = 60_000;
+
+/** Whether a case needs no connection, and each of its requests fits a datagram. */
+function isForUdp(file: string, { events }: TranscriptCase): boolean {
+  if (NOT_FOR_UDP.test(file)) return false;
+  return events.every((event) => {
+    if (event.kind === "disconnect" || event.kind === "closed") return false;
+    if (event.kind !== "send") return true;
+    const text = event.text.map((part) => typeof part === "string" ? part : "0").join("");
+    const isWhole = text.startsWith("\x80") || text.endsWith("\n");
+    return isWhole && text !== "\n" && text.length <= DATAGRAM_BYTES_MAX;
+  });
+}
+
+async function playAll(
+  leased: SocketSide | UdpSide,
+  cases: readonly TranscriptCase[],
+  t: Deno.TestContext,
+): Promise<void> {
+  for (const transcriptCase of cases) {
+    await leased.settle();
+    for (const request of ["flush_all", "quarantine off", "token drop_all unsafe"]) {
+      await leased.ask(`${request}\r\n`, "\r\n");
+    }
+    await t.step(transcriptCase.name, () => play(leased, transcriptCase));
   }
 }
