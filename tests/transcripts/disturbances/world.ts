@@ -40,6 +40,8 @@ export class World implements Side {
   /** What restarts have taken from counters. */
   readonly #lost = new Map<string, number>();
   readonly #options: readonly string[];
+  /** Options in front of those of the transcript. */
+  #added: readonly string[];
   readonly #disturbance: Disturbance;
   #where: Where = "everywhere";
   /** The thread that serves no connection now. */
@@ -50,7 +52,8 @@ export class World implements Side {
     this.name = disturbance.name;
     this.#options = options;
     this.#disturbance = disturbance;
-    this.#side = new ConversationSide([...disturbance.options ?? [], ...options]);
+    this.#added = disturbance.options ?? [];
+    this.#side = new ConversationSide([...this.#added, ...options]);
   }
 
   open(): Promise<WorldPeer> {
@@ -105,7 +108,8 @@ export class World implements Side {
   /**
    * Stops the server and starts it with its snapshot.
    *
-   * @param options Of the new process, in front of those of the transcript.
+   * @param options Of the new process, in front of those of the transcript. If it has them, it loses them again, so that
+   *   each restart changes them.
    * @returns False, and does nothing, where a claim would end, or a request is under way.
    */
   restart(options: readonly string[]): boolean {
@@ -113,7 +117,8 @@ export class World implements Side {
     const before = this.#side.statsNow();
     const saved = new SavedStore(this.#side.thread.cache);
     const items = this.#itemCount();
-    this.#side = new ConversationSide([...options, ...this.#options], undefined, saved);
+    this.#added = options === this.#added ? this.#disturbance.options ?? [] : options;
+    this.#side = new ConversationSide([...this.#added, ...this.#options], undefined, saved);
     this.#otherThread = null;
     for (const peer of this.#peers) peer.goOn(this.#side.connect());
     const after = this.#side.statsNow();
