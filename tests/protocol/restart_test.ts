@@ -156,6 +156,7 @@ for (const [name, [takesPages, options]] of Object.entries(NEXT)) {
     using after = new RowsSide(
       [...OPTIONS, ...options],
       undefined,
+      undefined,
       new SavedStore(twin.thread.cache),
     );
     assertEquals(after.tookPages, takesPages);
@@ -184,7 +185,7 @@ for (const [name, [, options]] of Object.entries(NEXT)) {
     assertMatch(peer.ask("mg made N60\r\n"), /^HD W\r\n$/);
     peer.disconnect();
     const saved = new SavedStore(before.thread.cache);
-    using after = new RowsSide([...OPTIONS, ...options], undefined, saved);
+    using after = new RowsSide([...OPTIONS, ...options], undefined, undefined, saved);
     const next = after.connect();
     const stale = next.ask("mg stale c\r\n");
     assertMatch(stale, /^HD c\d+ X W\r\n$/);

@@ -64,7 +64,7 @@ const ALWAYS: readonly (readonly [reason: string, places: Places])[] = [
   ["lock-and-get", { "locks_binary.txt": ["lock and get renews +3", "replace and unlock +0"] }],
   ["`mg h`, `mg l`", { "meta.txt": ["l counts +2"] }],
   ["`ms s` that appends", { "meta.txt": ["ms s tells +1"] }],
-  ["`mg k` with a key in base64", { "meta.txt": ["keys in base64 are +2", "a key in base64 stays +2"] }],
+  ["`mg k` and `me`, a key in base64", { "meta.txt": ["keys in base64 are +2", "a key in base64 stays +2"] }],
   ["`get <key>+` with a key over 250", { "read.txt": ["an over-long key refuses +2"] }],
 ];
 

@@ -26,11 +26,12 @@ export class NodeSide extends RowsSide {
 
   /** The origin has the key deleted in its nodes before it commits. */
   protected override write(sent: wire.SentWrite): wire.SentReply {
-    const [block] = wire.packWrites([sent]);
-    const [received] = wire.unpackWrites(block!);
+    const [packed] = wire.packWrites([sent]);
+    const [received] = wire.unpackWrites(packed!.block);
     const due = { seq: 1, grantedMs: 0, keys: [received!.request.key] };
-    this.delete(wire.unpackDue(wire.packDue(due)).keys);
-    const [reply] = wire.unpackReplies(wire.packReplies([this.execute(received!)]));
+    this.delete(wire.unpackDue(wire.packDue(due), 0, 0).keys);
+    const block = wire.packReplies([this.execute(received!)]);
+    const [reply] = wire.unpackReplies(block, packed!.writes);
     return reply!;
   }
 
