@@ -15,6 +15,7 @@ import {
 } from "../net/transport.ts";
 import type { IgnoredOption, ServerArguments } from "./argv.ts";
 import { checkAuthentication, protocolOf } from "./auth_options.ts";
+import { checkNeeds, optionsWithoutEffect } from "./option_needs.ts";
 import { type ListenAddress, readAdminAddress, readListenAddress } from "./listen.ts";
 import { type LeaseFlag, tokenPersistence, toLeaseFlag, toStoreOptions } from "./store_options.ts";
 import { ignoredTlsOptions, nativeOnlyTls, toTlsSettings } from "./tls_options.ts";
@@ -73,6 +74,7 @@ export function toServerOptions(
   const admin = toAdmin(parsed, errors);
   checkPorts(parsed, listens, counters?.listens ?? [], admin, errors);
   checkAuthentication(parsed, listens, counters?.listens ?? [], admin, errors);
+  checkNeeds(parsed, errors);
   const leaseFlag = toLeaseFlag(parsed, errors);
   const tls = toTlsSettings(parsed, errors);
   return {
@@ -90,7 +92,12 @@ export function toServerOptions(
     rows: toRows(parsed, errors),
     pidFile: values.pidfile,
     logFormat: values["log-format"],
-    ignored: [...parsed.ignored, ...ignoredPort(parsed, addresses), ...ignoredTlsOptions(parsed)],
+    ignored: [
+      ...parsed.ignored,
+      ...ignoredPort(parsed, addresses),
+      ...ignoredTlsOptions(parsed),
+      ...optionsWithoutEffect(parsed, listens, admin),
+    ],
     nativeOnly: nativeOnlyTls(parsed, listens.map(tlsOf), admin?.tls),
     user: values.user,
   };
@@ -235,9 +242,10 @@ function toListens(
 
 /** Returns `-p` if it has no effect, because every address names its port. */
 function ignoredPort(
-  { given }: ServerArguments,
+  { values, given }: ServerArguments,
   addresses: readonly ListenAddress[],
 ): IgnoredOption[] {
+  if (values["unix-socket"] !== "") return [];
   if (!given.has("port") || addresses.some(({ port }) => port === undefined)) return [];
   return [{ option: "-p (--port)", reason: "every address of -l (--listen) names its own port" }];
 }
@@ -322,6 +330,18 @@ function toAdminActions({ values }: ServerArguments, errors: string[]): boolean 
   return true;
 }
 
+/** Options of listed caches. */
+const NEED_CACHES = ["cache-timeout", "cache-login", "cache-ca-cert"] as const;
+/** Options of an origin. */
+const NEED_DATABASE = [
+  ...["cache", "caches", ...NEED_CACHES] as const,
+  ...["table", "key-column", "value-column", "version-column", "flags-column"] as const,
+  ...["expiry-column", "db-connections", "applied-ttl", "member-time", "member-drift"] as const,
+  ...["standby", "take-over", "follow", "lag-max", "lag-quarantine", "views"] as const,
+] as const;
+/** Options of an origin and of a node. */
+const NEED_ROWS = ["rows", "row-expiry", "db-timeout"] as const;
+
 function toRows(parsed: ServerArguments, errors: string[]): RowArguments | null {
   const { values, given } = parsed;
   const isNode = values.origin.length > 0;
@@ -329,25 +349,20 @@ function toRows(parsed: ServerArguments, errors: string[]): RowArguments | null 
   for (const name of ["node-name", "origin-login", "origin-ca-cert"] as const) {
     if (given.has(name) && !isNode) errors.push(`--${name}: needs --origin`);
   }
-  if (values.db !== "") return parsed;
-  const both = isNode ? [] : ["rows", "row-expiry"];
-  const needDatabase = [
-    ...both,
-    "cache",
-    "caches",
-    "table",
-    "standby",
-    "take-over",
-    "follow",
-    "lag-max",
-    "lag-quarantine",
-    "views",
-  ];
-  for (const name of needDatabase as (keyof typeof values)[]) {
-    if (given.has(name)) errors.push(`--${name}: needs --db`);
+  if (values.db === "") {
+    for (const name of isNode ? NEED_DATABASE : [...NEED_DATABASE, ...NEED_ROWS]) {
+      if (given.has(name)) errors.push(`--${name}: needs --db`);
+    }
+    return isNode ? parsed : null;
   }
-  if (isNode) return parsed;
-  return null;
+  if (given.has("expiry-column") && values["row-expiry"] !== "column") {
+    errors.push("--expiry-column: needs --row-expiry column");
+  }
+  if (values.cache.length > 0 || values.caches !== "") return parsed;
+  for (const name of NEED_CACHES) {
+    if (given.has(name)) errors.push(`--${name}: needs --cache or --caches`);
+  }
+  return parsed;
 }
 
 function toSnapshot({ values }: ServerArguments, errors: string[]): SnapshotOptions | null {

@@ -1,0 +1,79 @@
+import { type Listen, type TcpListen, tlsOf } from "../net/transport.ts";
+import type { IgnoredOption, ServerArguments } from "./argv.ts";
+import { tokenPersistence } from "./store_options.ts";
+
+type Values = ServerArguments["values"];
+type Name = keyof Values;
+
+/** The options that mean nothing unless `isMet`. The server's own options only: a command line of memcached starts. */
+const NEEDS:
+  readonly (readonly [names: readonly Name[], isMet: (values: Values) => boolean, need: string])[] =
+    [
+      [["udp-reply-max"], (values) => values["udp-port"] !== 0, "-U (--udp-port)"],
+      [["auth-timeout"], (values) => values["auth-file"] !== "", "-Y (--auth-file)"],
+      [["token-quarantine"], (values) => values.tokens === "volatile", "--tokens volatile"],
+      [["token-recover"], (values) => tokenPersistence(values) === "journal", "--state-dir"],
+      [
+        ["token-entries"],
+        (values) => tokenPersistence(values) !== "off" || values.db !== "",
+        "--state-dir, --tokens volatile or --db",
+      ],
+      [
+        ["counter-conn-limit", "counter-memory", "counter-interval"],
+        (values) => values["counter-port"] !== 0,
+        "--counter-port",
+      ],
+    ];
+
+/** Refuses options that mean nothing without another one. */
+export function checkNeeds({ values, given }: ServerArguments, errors: string[]): void {
+  for (const [names, isMet, need] of NEEDS) {
+    if (isMet(values)) continue;
+    for (const name of names) if (given.has(name)) errors.push(`--${name}: needs ${need}`);
+  }
+  const hasFolder = values["state-dir"] !== "";
+  if (given.has("tokens") && values.tokens === "journal" && !hasFolder) {
+    errors.push("--tokens journal: needs --state-dir");
+  }
+  if (values.tokens === "volatile" && hasFolder) {
+    errors.push("--state-dir and --tokens volatile: give one of them");
+  }
+  if (values.snapshot !== "" && values["memory-file"] !== "") {
+    errors.push("--memory-file: memcached's name of --snapshot; leave one of them out");
+  }
+}
+
+/** Returns the options that have no effect beside the others. */
+export function optionsWithoutEffect(
+  { values, given }: ServerArguments,
+  listens: readonly Listen[],
+  admin: TcpListen | null,
+): IgnoredOption[] {
+  const found: IgnoredOption[] = [];
+  const tell = (name: Name, option: string, reason: string): void => {
+    if (given.has(name)) found.push({ option, reason });
+  };
+  if (values["unix-socket"] === "") {
+    tell("unix-mask", "-a (--unix-mask)", "there is no Unix socket without -s (--unix-socket)");
+  } else {
+    const reason = "with -s (--unix-socket) the server has no TCP and no UDP port for the cache";
+    tell("port", "-p (--port)", reason);
+    tell("udp-port", "-U (--udp-port)", reason);
+    tell("idle-timeout", "--idle-timeout", reason);
+    if (values["counter-port"] === 0) tell("listen", "-l (--listen)", reason);
+  }
+  if (values["enable-ssl"] && admin?.tls === undefined && listens.every(isPlain)) {
+    tell("enable-ssl", "-Z (--enable-ssl)", "no port of this server has TLS");
+  }
+  if (values["disable-watch"]) {
+    tell("watcher-logbuf-size", "--watcher-logbuf-size", "-W (--disable-watch) refuses watchers");
+  }
+  if (values.db.startsWith("sqlite:")) {
+    tell("db-connections", "--db-connections", "SQLite has one connection");
+  }
+  return found;
+}
+
+function isPlain(listen: Listen): boolean {
+  return tlsOf(listen) === undefined;
+}
