@@ -6,6 +6,7 @@ import {
   TRANSPORTS,
   until,
 } from "../../support/servers/server_process.ts";
+import { packetText } from "../../support/sessions/binary_text.ts";
 import { UdpClient } from "../../support/servers/udp_client.ts";
 import { needs } from "../../support/needs/needs.ts";
 
@@ -77,6 +78,29 @@ for (const slices of [[], ["-R", "5"]]) {
     await server.stop();
   });
 }
+
+test("replies to one datagram are counted together, also over slices and packets", async (start) => {
+  const value = "v".repeat(60);
+  const reply = `VALUE k 0 ${value.length}\r\n${value}\r\nEND\r\n`;
+  await using server = await start({ args: [...ARGS, "-R", "2", "--udp-reply-max", "500"] });
+  using udp = udpClient(server);
+  await udp.send(1, `set k 0 0 ${value.length}\r\n${value}\r\n`);
+  assertEquals(await udp.receive(), [1, "STORED\r\n"]);
+  const fitting = Math.floor(500 / reply.length);
+  await udp.send(2, "get k\r\n".repeat(fitting + 1));
+  await udp.send(3, "get k\r\n".repeat(fitting));
+  for (let count = 0; count < fitting; count++) assertEquals(await udp.receive(), [3, reply]);
+  const get = packetText({ opcode: 0x00, key: "k", extras: "", value: "" });
+  const replyLength = 24 + 4 + value.length;
+  const packets = Math.floor(500 / replyLength);
+  await udp.send(4, get.repeat(packets + 1));
+  await udp.send(5, get.repeat(packets));
+  for (let count = 0; count < packets; count++) {
+    const [id, text] = await udp.receive();
+    assertEquals([id, text.length], [5, replyLength]);
+  }
+  await server.stop();
+});
 
 Deno.test("native: every datagram of a burst is stored, or counted as dropped", {
   ...needs("native", TRANSPORTS.includes("native")),
