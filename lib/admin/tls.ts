@@ -89,19 +89,25 @@ export class AdminTls {
     const asks = this.#mode === "mtls" ||
       (this.#mode === "tls" && (verifyMode & VERIFY_PEER) !== 0);
     const requires = this.#mode === "mtls" || (verifyMode & FAIL_WITHOUT_CERTIFICATE) !== 0;
-    const options: TlsOptions = {
+    const files: TlsOptions = {
       cert: read("certificate chain", chainCert),
       key: keyFormat === DER ? pemOf(read("key", key), key) : read("key", key),
       ca: caCert === null ? undefined : [read("CA certificate", caCert)],
-      ciphers: ciphers ?? undefined,
       minVersion: MIN_VERSIONS[minVersion],
       requestCert: asks,
       rejectUnauthorized: asks && requires,
     };
     try {
-      createServer(options);
+      createServer(files);
     } catch (error) {
       throw new TlsError(`Error validating the certificate: ${chainCert} : ${reasonOf(error)}`);
+    }
+    if (ciphers === null) return files;
+    const options = { ...files, ciphers };
+    try {
+      createServer(options);
+    } catch (error) {
+      throw new TlsError(`Error setting the cipher(s) of --admin: ${ciphers} : ${reasonOf(error)}`);
     }
     return options;
   }

@@ -84,6 +84,11 @@ function tlsRemedy(message: string, tls: TlsSettings | null): string {
       "Error loading the CA certificate",
       `${caCert} (--ssl-ca-cert) must be a PEM file of certificates`,
     ],
+    [
+      "Error setting the cipher(s) of --admin",
+      "the admin port takes names of ciphers in --ssl-ciphers, no groups such as ECDHE+AESGCM; or " +
+      "serve it without TLS: --admin notls:<port>",
+    ],
     ["Error setting the provided cipher", "openssl ciphers -v lists what --ssl-ciphers takes"],
   ] as const;
   return remedies.find(([start]) => message.startsWith(start))?.[1] ?? "";

@@ -187,6 +187,24 @@ test("keys in DER serve the admin port, in every form that OpenSSL writes", asyn
   assertStringIncludes(stderr, keyPath);
 });
 
+test("native: ciphers that the admin port does not know are named, not the key", async (certificates) => {
+  const own = certificates.make("own");
+  const start = (
+    ciphers: string,
+  ): string[] => ["-o", `ssl_ciphers=${ciphers}`, ...ADMIN, ...NATIVE];
+  await serve(own, start("ECDHE-ECDSA-AES128-GCM-SHA256"), async (port) => {
+    assertEquals(statusOf(await ask(port, "/health", { ca: own.cert })), 200);
+  });
+  const { code, stderr } = await runToEnd({
+    args: [...tlsArguments(own), ...start("ECDHE+AESGCM"), "-p", "-1"],
+    permissions: ["--allow-net", "--allow-read", "--allow-ffi"],
+  });
+  assertEquals(code, 64);
+  assertStringIncludes(stderr, "Error setting the cipher(s) of --admin: ECDHE+AESGCM");
+  assertStringIncludes(stderr, "--admin notls:<port>");
+  assertEquals(stderr.includes("key"), false, stderr);
+});
+
 /** Reads the fingerprint of an admin port's certificate. */
 async function fingerprintAt(port: number, ...known: readonly Certificate[]): Promise<string> {
   const ca = known.map(({ cert }) => cert).join("");
