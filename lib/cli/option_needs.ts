@@ -38,6 +38,11 @@ export function checkNeeds({ values, given }: ServerArguments, errors: string[])
   if (values.tokens === "volatile" && hasFolder) {
     errors.push("--state-dir and --tokens volatile: give one of them");
   }
+  if (given.has("strict") && given.has("lease-entries") && values["lease-entries"] === 0) {
+    errors.push(
+      "--strict and --lease-entries 0: no lease could exist, so nothing could be stored; leave one of the two options out",
+    );
+  }
   if (values.snapshot !== "" && values["memory-file"] !== "") {
     errors.push("--memory-file: memcached's name of --snapshot; leave one of them out");
   }

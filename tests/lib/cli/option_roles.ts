@@ -9,11 +9,11 @@ import { PROCESS_INFO } from "../../support/command_line.ts";
 /** The roles of a server, with the options that make one. The transport and TLS are options like others. */
 export const ROLES = {
   plain: "",
-  origin: "db={db} rows=row:",
-  node: "origin={origin} rows=row:",
-  standby: "db={db} rows=row: standby=on",
-  log: "db={db} rows=row: follow=on",
-  views: "db={db} rows=row: follow=on views={views}",
+  origin: "db={db} rows=row:,product:",
+  node: "origin={origin} rows=row:,product:",
+  standby: "db={db} rows=row:,product: standby=on",
+  log: "db={db} rows=row:,product: follow=on",
+  views: "db={db} rows=row:,product: follow=on views={views}",
 } as const;
 
 export type Role = keyof typeof ROLES;
@@ -82,7 +82,7 @@ export const ROLE_ROWS: readonly RoleRow[] = [
   ["ssl-keyformat",         "native", TLS,                            "1 2+ssl-key={der}",                         "told"],
   ["ssl-verify-mode",       "native", `${TLS} ssl-ca-cert={cert}`,    "0 1 2",                                     "told"],
   ["ssl-ca-cert",           "native", TLS,                            "{cert}",                                    "told"],
-  ["ssl-ciphers",           "native", TLS,                            "ECDHE+AESGCM",                              "told"],
+  ["ssl-ciphers",           "native", TLS,                            "ECDHE-ECDSA-AES128-GCM-SHA256",                              "told"],
   ["ssl-min-version",       "native", TLS,                            "2 3",                                       "told"],
   ["ssl-session-cache",     "native", TLS,                            "on",                                        "told"],
   ["ssl-kernel-tls",        "native", TLS,                            "on",                                        "told"],
@@ -102,7 +102,7 @@ export const ROLE_ROWS: readonly RoleRow[] = [
   ["lease-flag",            "any",    "",                             "3333 40000000:40000000",                    ""],
   ["lease-time",            "any",    "",                             "5",                                         ""],
   ["lease-entries",         "any",    "",                             "0 1000",                                    ""],
-  ["strict",                "any",    "",                             "item: *",                                   ""],
+  ["strict",                "any",    "",                             "strict:",                                    ""],
   ["state-dir",             "any",    "",                             "{state}",                                   ""],
   ["tokens",                "any",    "",                             `journal+${JOURNAL} volatile+token-quarantine=0`, "needs --state-dir"],
   ["token-entries",         "any",    JOURNAL,                        "100",                                       "needs --state-dir, --tokens volatile or --db"],
@@ -110,7 +110,7 @@ export const ROLE_ROWS: readonly RoleRow[] = [
   ["token-recover",         "any",    JOURNAL,                        "refuse quarantine drop",                    "needs --state-dir"],
   ["allow-token-drop",      "any",    "",                             "on",                                        ""],
   ["db",                    "db",     "",                             "{db}",                                      "give one of them"],
-  ["rows",                  "rows",   "",                             "row: row:,other:",                          "needs --db"],
+  ["rows",                  "rows",   "",                             "row:,product: row:,product:,other:",                          "needs --db"],
   ["row-expiry",            "rows",   "",                             "refuse ignore column",                      "needs --db"],
   ["expiry-column",         "db",     "row-expiry=column",            "expires until",                             "needs --db|needs --row-expiry column"],
   ["standby",               "db",     "",                            "on",                                        "needs --db"],
@@ -173,6 +173,7 @@ export const EXCLUSIONS: readonly (readonly [one: string, other: string, unless:
   ["enable-sasl",        "protocol=ascii",     ""],
   ["disable-cas",        "lease-flag",         ""],
   ["lease-flag",         "lease-entries=0",    ""],
+  ["strict",             "lease-entries=0",    ""],
   ["state-dir",          "tokens=volatile",    ""],
   ["snapshot",           "memory-file",        ""],
   ["admin",              "metrics",            ""],
