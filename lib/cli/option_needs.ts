@@ -38,7 +38,11 @@ export function checkNeeds({ values, given }: ServerArguments, errors: string[])
   if (values.tokens === "volatile" && hasFolder) {
     errors.push("--state-dir and --tokens volatile: give one of them");
   }
-  if (given.has("strict") && given.has("lease-entries") && values["lease-entries"] === 0) {
+  const hasNoLeases = given.has("lease-entries") && values["lease-entries"] === 0;
+  const leave = "--lease-entries 0: rows are cached and locked under leases; leave that option out";
+  if (hasNoLeases && values.db !== "") errors.push(`--db and ${leave}`);
+  else if (hasNoLeases && values.origin.length > 0) errors.push(`--origin and ${leave}`);
+  if (hasNoLeases && given.has("strict")) {
     errors.push(
       "--strict and --lease-entries 0: no lease could exist, so nothing could be stored; leave one of the two options out",
     );

@@ -173,6 +173,8 @@ export const EXCLUSIONS: readonly (readonly [one: string, other: string, unless:
   ["enable-sasl",        "protocol=ascii",     ""],
   ["disable-cas",        "lease-flag",         ""],
   ["lease-flag",         "lease-entries=0",    ""],
+  ["db",                 "lease-entries=0",    ""],
+  ["origin",             "lease-entries=0",    ""],
   ["strict",             "lease-entries=0",    ""],
   ["state-dir",          "tokens=volatile",    ""],
   ["snapshot",           "memory-file",        ""],
