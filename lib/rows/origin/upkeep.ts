@@ -35,7 +35,7 @@ export interface UpkeepClock {
 export const SYSTEM_CLOCK: UpkeepClock = {
   nowMs: () => performance.now(),
   unixMs: () => Date.now(),
-  every(ms, act) {
+  every(ms, act): () => void {
     const timer = setInterval(act, ms);
     return () => clearInterval(timer);
   },
