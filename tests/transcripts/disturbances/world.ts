@@ -108,8 +108,8 @@ export class World implements Side {
   /**
    * Stops the server and starts it with its snapshot.
    *
-   * @param options Of the new process, in front of those of the transcript. If the server has them, it loses them
-   *   again: each restart changes them.
+   * @param options Of the new process, in front of those of the transcript. If the server has them, it loses
+   *   them again: each restart changes them.
    * @returns False, and does nothing, where a claim would end, or a request is under way.
    */
   restart(options: readonly string[]): boolean {
