@@ -1,4 +1,5 @@
-import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
+import { StateError, StateFolder } from "../../../lib/journal/state_folder.ts";
 import { runToEnd, ServerProcess } from "../../support/servers/server_process.ts";
 
 // Paths that options name, and that have something else than this server's files: nothing of others is changed, and
@@ -62,7 +63,8 @@ Deno.test("a state directory that is none, or has the files of others, is refuse
   for (const name of ["lock", "tokens.journal", "tokens.journal.new", "tokens.journal.damaged"]) {
     const state = folder.folder(`fifo-${name}`);
     folder.fifo(`fifo-${name}/${name}`);
-    await assertRefused(["--state-dir", state], 71, `${state}/${name} is a FIFO: move it away`);
+    const open = (): StateFolder => new StateFolder(state);
+    assertThrows(open, StateError, `${state}/${name} is a FIFO: move it away`);
   }
   const state = folder.folder("state");
   const lock = folder.file("state/lock");
