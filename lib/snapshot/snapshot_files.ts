@@ -33,15 +33,18 @@ export function resolvedPath(path: string): string {
 /**
  * Checks that a path is free, or has a snapshot, however damaged.
  *
- * @param mayBeEmpty Whether an empty file is one, too.
+ * @param mayBeTorn Whether an empty file is one, too, and one that ends within the first bytes of a snapshot.
  * @throws SnapshotError
  */
-export function requireOwn(path: string, mayBeEmpty: boolean): void {
+export function requireOwn(path: string, mayBeTorn: boolean): void {
   const info = entry(path);
   if (info === null) return;
   if (!info.isFile) refuse(path, `is ${kindOf(info)}`);
-  if (info.size === 0 && !mayBeEmpty) refuse(path, "is empty");
-  if (info.size > 0 && !beginsAsSnapshot(path)) refuse(path, "is a file of another program");
+  if (info.size === 0 && !mayBeTorn) refuse(path, "is empty");
+  const isOwn = info.size >= MAGIC.length || mayBeTorn;
+  if (info.size > 0 && !(isOwn && beginsAsSnapshot(path))) {
+    refuse(path, "is a file of another program");
+  }
 }
 
 function refuse(path: string, what: string): never {

@@ -111,6 +111,9 @@ Deno.test("a device and an empty file are no snapshots, and a lock is a file", (
   assertThrows(() => folder.open("/dev/zero"), SnapshotError, "/dev/zero is a device");
   Deno.writeTextFileSync(folder.file, "");
   assertThrows(() => folder.open(), SnapshotError, "is empty, not a snapshot");
+  Deno.writeTextFileSync(folder.file, "leased");
+  assertThrows(() => folder.open(), SnapshotError, "is a file of another program");
+  assertEquals(Deno.readTextFileSync(folder.file), "leased");
   Deno.removeSync(folder.file);
   FOREIGN["a FIFO"]!(`${folder.file}.lock`);
   assertThrows(() => folder.open(), SnapshotError, ".lock is a FIFO, not a lock file");
