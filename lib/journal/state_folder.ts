@@ -122,7 +122,10 @@ export class StateFolder implements JournalFiles {
  */
 function requireOwn(path: string): void {
   const info = Deno.statSync(path);
-  if (!info.isDirectory) throw new StateError(`the state directory ${path} is ${kindOf(info)}`);
+  if (!info.isDirectory) {
+    const reason = `it is ${kindOf(info)}, not a folder`;
+    throw new StateError(`cannot use the state directory ${path}: ${reason}`);
+  }
   for (const name of [LOCK_NAME, ...JOURNAL_NAMES]) {
     const file = entryAt(`${path}/${name}`);
     if (file === null || (file.isFile && (name !== LOCK_NAME || file.size === 0))) continue;

@@ -103,10 +103,10 @@ Deno.test("a state directory that cannot be used is refused, and why", async () 
     assertStringIncludes(stderr, text);
   };
   Deno.writeTextFileSync(folder.state, "");
-  await refused(`cannot use the state directory ${folder.state}: `);
+  await refused(`cannot use the state directory ${folder.state}: it is a file, not a folder`);
   Deno.removeSync(folder.state);
   Deno.mkdirSync(`${folder.journal}.new`, { recursive: true });
-  await refused("cannot write the journal of update tokens: ");
+  await refused(`${folder.journal}.new is a folder: move it away`);
   Deno.removeSync(folder.state, { recursive: true });
   await using server = await folder.start(IO);
   using client = await server.connect();

@@ -56,9 +56,9 @@ Deno.test("a user file that is none is refused at once", async () => {
 
 Deno.test("a state directory that is none, or has the files of others, is refused at once", async () => {
   using folder = new Folder();
-  await assertRefused(["--state-dir", folder.fifo("fifo")], 71, "is a FIFO");
+  await assertRefused(["--state-dir", folder.fifo("fifo")], 71, "it is a FIFO, not a folder");
   const file = folder.file("file");
-  await assertRefused(["--state-dir", file], 71, "is a file");
+  await assertRefused(["--state-dir", file], 71, "it is a file, not a folder");
   assertEquals(Deno.readTextFileSync(file), OTHER);
   for (const name of ["lock", "tokens.journal", "tokens.journal.new", "tokens.journal.damaged"]) {
     const state = folder.folder(`fifo-${name}`);
