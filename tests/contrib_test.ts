@@ -36,11 +36,12 @@ Deno.test("systemd finds nothing wrong with contrib/leased.service, and rates it
   const socket = `${folder}/leased.socket`;
   Deno.copyFileSync(path("contrib/leased.socket"), socket);
   const { code, stderr } = await new Deno.Command("systemd-analyze", {
-    args: ["verify", "--man=no", file, socket],
+    args: ["verify", "--man=no", "--recursive-errors=no", file, socket],
     stdout: "null",
   }).output();
-  // Unknown settings are warnings only.
-  assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
+  // Unknown settings are warnings only. systemd also reads units of this machine, and warns of them.
+  const ours = new TextDecoder().decode(stderr).split("\n").filter((line) => /leased\./.test(line));
+  assertEquals([code, ours], [0, []]);
   const rating = await output("systemd-analyze", [
     "security",
     "--offline=true",

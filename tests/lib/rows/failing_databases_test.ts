@@ -231,21 +231,34 @@ Deno.test("PostgreSQL: the time of a write begins with its arrival, also behind 
       `${timeoutMs}`,
     ]);
     using first = await server.connect();
-    using second = await server.connect();
+    using secondClient = await server.connect();
+    using thirdClient = await server.connect();
+    const second = { name: "second", client: secondClient };
+    const third = { name: "third", client: thirdClient };
     await cacheRow(first);
+    await thirdClient.ask("set other 0 0 1\r\n1\r\n", "STORED\r\n");
     const somebody = await Session.open({ url, timeoutMs: 60_000 });
     await somebody.query("BEGIN");
     await somebody.query("SELECT * FROM kv FOR UPDATE");
     const waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
     await first.send("set hit 0 0 3\r\ntwo\r\n");
     await until(async () => await cluster.execute(waiting, url) === "1");
-    await second.send("set hit 0 0 5\r\nthree\r\n");
+    const order: string[] = [];
+    const ended = async ({ name, client }: { name: string; client: Client }): Promise<string> => {
+      const line = await client.until("\r\n");
+      order.push(name);
+      return line;
+    };
+    await second.client.send("set hit 0 0 5\r\nthree\r\n");
+    await pause(timeoutMs / 2);
+    await third.client.send("set other 0 0 1\r\nx\r\n");
     assertMatch(await first.until("\r\n"), /^SERVER_ERROR canceling statement/);
-    // The time of the second write is over, too. One that began now would have time left.
-    await pause(0.6 * timeoutMs);
+    // Its time is over when the first one's is. If it began when the first one ended, the third would end before it.
+    const ends = await Promise.all([ended(second), ended(third)]);
+    assertEquals(order, ["second", "third"]);
+    for (const end of ends) assertMatch(end, /^SERVER_ERROR canceling statement/);
     await somebody.query("ROLLBACK");
     await somebody.close();
-    assertMatch(await second.until("\r\n"), /^SERVER_ERROR canceling statement/);
     await first.ask("get hit\r\n", HIT);
     await first.ask("append hit 0 0 1\r\n!\r\n", "STORED\r\n");
     await first.ask("get hit\r\n", "VALUE hit 0 4\r\none!\r\nEND\r\n");

@@ -152,7 +152,8 @@ Deno.test("the journal brings back tokens and raises ids", () => {
   const encode = (text: string): Uint8Array => new TextEncoder().encode(text);
   const { journal } = store.cache;
   const id = 2 ** 52;
-  assert(journal.restore(encode("k"), encode("me"), encode("peer"), 1_700_000_000, id));
+  const { startedUnixSec } = store.memory.options;
+  assert(journal.restore(encode("k"), encode("me"), encode("peer"), startedUnixSec - 100, id));
   journal.raiseId(id + 5);
   assertEquals(journal.lastId, id + 5);
   journal.raiseId(7);
@@ -162,9 +163,17 @@ Deno.test("the journal brings back tokens and raises ids", () => {
   const { inspector } = store.cache;
   inspector.visitTokens(0, inspector.tokenBucketCount, (view) => seen.push(view));
   assertEquals(seen.length, 1);
-  const [{ key, owner, peer }] = seen as [{ key: string; owner: string; peer: string }];
-  assertEquals([key, owner, peer], ["k", "me", "peer"]);
-  assert(inspector.oldestTokenAgeSec >= 0);
+  assertEquals(seen, [{ key: "k", owner: "me", peer: "peer", id, ageSec: 100 }]);
+  assertEquals(inspector.oldestTokenAgeSec, 100);
+  store.clock(7000);
+  assert(journal.restore(encode("younger"), encode(""), encode(""), startedUnixSec, id + 1));
+  assertEquals(inspector.oldestTokenAgeSec, 107, "of the first, by the clock");
+  assertEquals(store.releaseToken("k", id), Outcome.OK);
+  assertEquals(inspector.oldestTokenAgeSec, 7);
+  // The clock was set back while the server was down.
+  assertEquals(store.releaseToken("younger", id + 1), Outcome.OK);
+  assert(journal.restore(encode("k"), encode(""), encode(""), startedUnixSec + 1000, id));
+  assertEquals(inspector.oldestTokenAgeSec, 0);
   store.check();
   for (let count = 0; count < 15; count++) {
     journal.restore(encode(`key ${count}`), encode(""), encode(""), 1_700_000_000, 100 + count);

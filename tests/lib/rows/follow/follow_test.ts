@@ -5,7 +5,12 @@ import {
   type TestDatabase,
   testDatabases,
 } from "../../../support/servers/databases.ts";
-import { runInit, startNode, startProxy } from "../../../support/servers/proxy_process.ts";
+import {
+  launchProxy,
+  runInit,
+  startNode,
+  startProxy,
+} from "../../../support/servers/proxy_process.ts";
 
 import { ServerProcess, until } from "../../../support/servers/server_process.ts";
 
@@ -161,7 +166,7 @@ testDatabases("a locked row is voided, and stays locked", async (database) => {
   await other.ask("set k 0 0 1\r\nx\r\n", "LOCKED\r\n");
 });
 
-testDatabases("follow needs --follow, and positions are checked", async (database) => {
+testDatabases("follow wait is refused without --follow", async (database) => {
   await using proxy = await startProxy(database, []);
   using client = await proxy.connect();
   await client.ask(
@@ -224,14 +229,11 @@ testDatabases("a start without init --follow says what is missing", async (datab
 });
 
 async function assertRejectsStart(database: TestDatabase, message: RegExp): Promise<void> {
-  let reason = "";
-  try {
-    await using _proxy = await startProxy(database, [], FOLLOW);
-  } catch (error) {
-    reason = String(error);
-  }
-  assertMatch(reason, message);
-  assert(reason !== "");
+  await using proxy = launchProxy(database, [], FOLLOW);
+  const { code, stderr } = await proxy.ended();
+  assertMatch(stderr, message);
+  assertEquals(/listens on/.test(stderr), false, stderr);
+  assertEquals(code, 71, stderr);
 }
 
 testDatabases(

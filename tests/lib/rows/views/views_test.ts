@@ -98,13 +98,27 @@ testDatabases("a row that another one replaces is deleted from its views", async
     "UPDATE product SET name = 'Chess', category_id = 2, code = 'c' WHERE id = 2",
   );
   await fill();
-  if (database.folder === "") return;
   // By another key than the primary one, and by an update.
-  await shop.writer.write("INSERT OR REPLACE INTO product VALUES (8, 'Reversi', 1, 'c')");
+  await untilReads([client], "name:Reversi", "");
+  await shop.writer.write(
+    database.folder === ""
+      ? "INSERT INTO product VALUES (8, 'Reversi', 1, 'c') " +
+        "ON CONFLICT (code) DO UPDATE SET id = 8, name = 'Reversi', category_id = 1"
+      : "INSERT OR REPLACE INTO product VALUES (8, 'Reversi', 1, 'c')",
+  );
   await untilReads([client], "name:Chess", "");
   await untilReads([client], "category:2:names", "[]");
-  await shop.writer.write("UPDATE OR REPLACE product SET code = 'c' WHERE id = 1");
+  // Cached before the next statement: it is deleted by that.
+  await untilReads([client], "name:Reversi", "8");
+  await untilReads([client], "product:8", '{"id":8,"name":"Reversi","category":"Books"}');
+  await shop.writer.write(
+    database.folder === ""
+      ? "WITH other AS (DELETE FROM product WHERE code = 'c') UPDATE product SET name = 'Map' WHERE id = 1"
+      : "UPDATE OR REPLACE product SET code = 'c', name = 'Map' WHERE id = 1",
+  );
   await untilReads([client], "name:Reversi", "");
+  await untilReads([client], "product:8", "");
+  await untilReads([client], "name:Map", "1");
 });
 
 testDatabases("columns without a value empty the prefix before them", async (database) => {
