@@ -28,6 +28,7 @@ import { removeRows } from "../row_removal.ts";
 import { StartError } from "./start_error.ts";
 import { StepRunner } from "./step_runner.ts";
 import { SYSTEM_CLOCK, Upkeep } from "./upkeep.ts";
+import { ViewsReload } from "./views_reload.ts";
 
 /** Ended tokens kept in memory; the database remembers the used ones for longer. */
 const ENDED_TOKENS_MAX = 10_000;
@@ -69,7 +70,7 @@ export class OriginThread {
   readonly #report: Report;
   readonly #nodes: NodeList;
   readonly #desk: NodeDesk;
-  #viewsReload: Promise<void> = Promise.resolve();
+  readonly #viewsReload: ViewsReload;
 
   private constructor(parts: OriginParts) {
     const { cache, options, backend, runner, list, epoch, savesRows, say, report } = parts;
@@ -92,6 +93,13 @@ export class OriginThread {
     const log = follower && { follower, endOfLog: () => backend.endOfLog() };
     this.#follower = follower;
     this.#expulsion = new PrefixExpulsion(expeller, log, pause);
+    this.#viewsReload = new ViewsReload({
+      read: () => viewsOf(options)!,
+      prepare: (views) => backend.prepareViews(views),
+      replace: (views, prepared) => runner.views.replace(views, prepared),
+      expelReplaced: (prefixes) => this.#expulsion.expelReplaced(prefixes),
+      report,
+    });
     const rows = cache.rows!;
     this.#right = rows.right;
     const lagGuard = follower !== null && options.lagQuarantines
@@ -287,7 +295,7 @@ export class OriginThread {
   reload(): void {
     this.#reloadCaches();
     if (this.#options.viewsPath === "") return;
-    this.#viewsReload = this.#viewsReload.then(() => this.#reloadViews());
+    void this.#viewsReload.request();
   }
 
   #reloadCaches(): void {
@@ -303,21 +311,6 @@ export class OriginThread {
         fields: { reason },
       });
     }
-  }
-
-  async #reloadViews(): Promise<void> {
-    let prefixes: readonly string[];
-    try {
-      const next = viewsOf(this.#options)!;
-      prefixes = await this.#runner.views.replace(next, await this.#backend.prepareViews(next));
-      const message = `SIGHUP: ${next.all.length} views are served, ${next.path}`;
-      this.#report({ level: "info", event: "views", message, fields: { views: next.all.length } });
-    } catch (error) {
-      const reason = reasonOf(error);
-      const message = `SIGHUP: the views stay as they are: ${reason}`;
-      return this.#report({ level: "error", event: "views_refused", message, fields: { reason } });
-    }
-    await this.#expulsion.expelReplaced(prefixes);
   }
 }
 
