@@ -1,5 +1,5 @@
 // The follower beside a log that tests move by hand.
-import { assert, assertEquals } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import type { Backend } from "../../../../lib/rows/databases/backend.ts";
 import type { Changes, ChangeStream } from "../../../../lib/rows/databases/changes.ts";
 import { Follower } from "../../../../lib/rows/follow/follower.ts";
