@@ -14,6 +14,8 @@
  * that serves a connection writes these words.
  */
 
+import { assert } from "./base/assert.ts";
+
 /** The id of a connection: above 0, below 2^31. */
 export type ConnectionId = number & { readonly unit: "number of a connection" };
 /** No connection. */
@@ -140,6 +142,7 @@ export class ConnectionTable {
     }
     words[OPEN_COUNT]! += 1;
     const row = this.#row(index);
+    assert(words[row + OPEN] === 0, "a row that is given has no open connection");
     const generation = ((words[row + GENERATION]! + 1) & this.#generationMask) || 1;
     words[row + GENERATION] = generation;
     words[row + OPEN] = 1;
@@ -161,6 +164,7 @@ export class ConnectionTable {
     words[row + NEXT_FREE] = words[FREE]!;
     words[FREE] = index + 1;
     words[OPEN_COUNT]! -= 1;
+    assert(words[OPEN_COUNT]! >= 0, "a connection is closed once");
   }
 
   isOpen(id: ConnectionId): boolean {

@@ -1,3 +1,4 @@
+import { assert } from "./assert.ts";
 import { connect as connectTcp, type Socket } from "node:net";
 import { nextTick } from "node:process";
 import { clearTimeout, setTimeout } from "node:timers";
@@ -111,6 +112,7 @@ export class Connection {
     }
     return new Promise<Result>((resolve, reject) => {
       const pending = this.#pendingOf(request, opaque, resolve as Pending["resolve"], reject);
+      assert((this.#first === undefined) === (this.#last === undefined), "requests are in a list");
       if (this.#last === undefined) this.#first = pending;
       else this.#last.next = pending;
       this.#last = pending;
@@ -206,6 +208,7 @@ export class Connection {
   }
 
   #ready(): void {
+    assert(!this.#isReady, "a connection is ready once");
     this.#isReady = true;
     for (let each = this.#first; each !== undefined; each = each.next) {
       each.dueMs = this.#dueMsOf(each.request);

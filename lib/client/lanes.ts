@@ -1,3 +1,5 @@
+import { assert } from "./assert.ts";
+
 /** A piece of work in progress: its answer, and its end, which may come later. Neither may reject. */
 export interface Work<Answer> {
   readonly answer: Promise<Answer>;
@@ -30,10 +32,12 @@ export class Lanes<Answer> {
 
   #append(key: string, lane: Lane<Answer>, begin: () => Work<Answer>): Promise<Answer> {
     const begun = lane.end.then(() => {
+      assert(lane.next === answer, "the work of a lane begins in its order");
+      assert(this.#lanes.get(key) === lane, "a key has one lane");
       lane.next = undefined;
       return begin();
     });
-    const answer = begun.then((work) => work.answer);
+    const answer: Promise<Answer> = begun.then((work) => work.answer);
     lane.next = answer;
     const end: Promise<void> = begun.then((work) => work.end).then(() => {
       if (lane.end === end && lane.next === undefined) this.#lanes.delete(key);

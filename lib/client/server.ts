@@ -1,3 +1,4 @@
+import { assert } from "./assert.ts";
 import { type Address, type Link, nameOf } from "./address.ts";
 import { Connection } from "./connection.ts";
 import { ConnectionError } from "./errors.ts";
@@ -53,6 +54,7 @@ export class Server {
       if (error !== undefined) return Promise.reject(error);
       connection = this.#connect();
       this.#connections[turn] = connection;
+      assert(this.#probe === undefined, "one connection at a time tries a server that was down");
       if (this.#failures > 0) this.#probe = connection;
     }
     return connection.send(request);
@@ -69,7 +71,8 @@ export class Server {
     const error = this.#whyAway(request);
     if (error !== undefined) throw error;
     const connection: Connection = this.#connect(() => {
-      this.#sections.delete(connection);
+      const wasOpen = this.#sections.delete(connection);
+      assert(wasOpen, "a section ends once");
       onEnd();
     });
     this.#sections.add(connection);
@@ -104,6 +107,7 @@ export class Server {
         if (connection === this.#probe) this.#probe = undefined;
       },
       ended: (reason) => {
+        assert(connection.isEnded, "a connection that tells its end takes no request");
         if (connection === this.#probe) this.#probe = undefined;
         if (reason !== "closed") {
           this.#onDown();

@@ -1,3 +1,4 @@
+import { assert } from "../base/assert.ts";
 import { ByteRegion } from "../base/bytes.ts";
 import { hashKey } from "../base/hash.ts";
 import { takeId } from "../memory/ids.ts";
@@ -161,6 +162,7 @@ export class Leases {
       this.#table.insert(made, hash);
     }
     const state = this.#word(made, WORD.STATE);
+    assert((state & KEY_LENGTH_MASK) === key.keyLength, "a lease that is granted is of its key");
     if ((state & HELD) === 0) this.#control[CONTROL.LEASE_CURR]! += 1;
     const milli = this.#control[CONTROL.NOW_MILLI]! << MILLI_SHIFT;
     const held = isForRead ? HELD | FOR_READ : HELD;
@@ -172,6 +174,7 @@ export class Leases {
 
   /** Gives a held lease a new id, so that the holder of the old id cannot fill any more. Keeps the deadline. */
   renew(lease: LeaseRef): void {
+    assert(this.isHeld(lease), "a lease that is renewed is held");
     this.#assignId(lease);
   }
 
@@ -296,6 +299,7 @@ export class Leases {
   }
 
   #endHold(lease: LeaseRef): void {
+    assert(this.#control[CONTROL.LEASE_CURR]! > 0, "LEASE_CURR counts every lease that is held");
     this.#setWord(lease, WORD.STATE, this.#word(lease, WORD.STATE) & KEY_LENGTH_MASK);
     this.#control[CONTROL.LEASE_CURR]! -= 1;
   }
@@ -322,6 +326,7 @@ export class Leases {
 
   #dropOldest(): void {
     const { oldest } = this.#table;
+    assert(oldest !== NO_LEASE, "a table of leases without room has a record to drop");
     if (this.#isCurrent(oldest)) this.#stats[STAT.lease_dropped]! += 1;
     this.#remove(oldest, this.#hashOf(oldest));
   }

@@ -1,3 +1,4 @@
+import { assert } from "../base/assert.ts";
 import { CONTROL, type Memory } from "../memory/memory.ts";
 import { lockQueues, WAITER, WAITER_HEADER as HEADER } from "../memory/waiter_layout.ts";
 import { STAT } from "../stats.ts";
@@ -52,6 +53,7 @@ export class LockWaiters extends Waiters {
   /** Ends the wait of the connection that `firstOwner` returned: it holds the lock now. */
   grantFirst(lock: number, fenceLow: number, fenceHigh: number): void {
     const waiter = this.first(lock);
+    assert(waiter !== NO_WAITER, "a lock is granted to a waiter of its queue");
     this.setId(waiter, fenceLow, fenceHigh);
     this.#finish(waiter, WaiterState.GRANTED);
   }

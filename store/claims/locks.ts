@@ -1,3 +1,5 @@
+import { compareU64 } from "../base/u64.ts";
+import { assert } from "../base/assert.ts";
 import type { Operation } from "../operation.ts";
 import type { Eviction } from "../space/eviction.ts";
 import { takeId } from "../memory/ids.ts";
@@ -175,6 +177,7 @@ export class Locks {
     let row;
     if (this.#links.items.state(item) & STATE.LOCKED) {
       row = this.rowOf(item);
+      assert(this.itemOf(row) === item, "a locked item is the one of its lock");
       const again = this.isLockedBy(item, owner);
       if (!again || this.#refuseRelock) {
         this.#stats[STAT.lock_busy]! += 1;
@@ -208,8 +211,10 @@ export class Locks {
   /** Locks an item that is not locked. */
   #take(item: ItemRef, owner: number): LockRow {
     const { items, queues, slabs } = this.#links;
+    assert((items.state(item) & STATE.LINKED) !== 0, "only an item of the cache is locked");
     queues.remove(item, slabs.classOf(item));
     const row = this.#pool.take();
+    assert(row !== NO_LOCK, "a lock within the limit has a row");
     items.addState(item, STATE.LOCKED);
     items.setWord(item, WORD.NEWER, row);
     this.#words[this.#row(row) + LOCK.ITEM] = item;
@@ -225,12 +230,19 @@ export class Locks {
   release(row: LockRow): ItemRef {
     const item = this.itemOf(row);
     const { items, queues, slabs } = this.#links;
+    assert(item !== NO_ITEM, "a lock is released once");
     this.#unassign(row);
     const isVoid = (items.state(item) & STATE.VOID) !== 0;
     const dead = this.#links.isExpired(item) || this.#links.isFlushed(item);
     const next = this.waiters.firstOwner(row);
     if (next !== 0 && (!dead || isVoid)) {
+      const low = this.fenceLow(row);
+      const high = this.fenceHigh(row);
       this.#assign(row, next);
+      assert(
+        compareU64(this.fenceLow(row), this.fenceHigh(row), low, high) > 0,
+        "the next holder of a lock has a larger fencing number",
+      );
       this.waiters.grantFirst(row, this.fenceLow(row), this.fenceHigh(row));
       return item;
     }
@@ -256,6 +268,8 @@ export class Locks {
       }
       row = next;
     }
+    const first = words[this.#owner(owner) + OWNER.FIRST]!;
+    assert(first === NO_LOCK || this.ownerOf(first) !== owner, "a released owner holds no lock");
     return released;
   }
 
@@ -263,6 +277,7 @@ export class Locks {
   transfer(from: ItemRef, to: ItemRef): void {
     const { items } = this.#links;
     const row = this.rowOf(from);
+    assert(this.itemOf(row) === from, "a lock goes over from the item that has it");
     items.addState(to, STATE.LOCKED);
     items.setWord(to, WORD.NEWER, row);
     this.#words[this.#row(row) + LOCK.ITEM] = to;
@@ -278,6 +293,7 @@ export class Locks {
     const units = by * words[at + LOCK.UNITS]!;
     words[this.#owner(words[at + LOCK.OWNER]!) + OWNER.UNITS]! += units;
     words[HEADER.UNITS]! += units;
+    assert(words[HEADER.UNITS]! >= 0, "the size of an item is taken off as it was counted");
   }
 
   /** Drops the lock of an item that its holder is about to remove. */
@@ -300,6 +316,7 @@ export class Locks {
   /** Frees a row that has no owner, and fails its waiters. */
   #freeRow(row: LockRow): void {
     this.waiters.failWaiters(row);
+    assert(this.waiters.countOf(row) === 0, "a lock that is freed has no waiters");
     const words = this.#words;
     const at = this.#row(row);
     words[at + LOCK.ITEM] = NO_ITEM;
@@ -314,9 +331,11 @@ export class Locks {
     const place = this.#owner(owner);
     const next = words[place + OWNER.FIRST]!;
     takeId(this.#links.memory);
+    const low = this.#control[CONTROL.ID_LOW]!;
+    const high = this.#control[CONTROL.ID_HIGH]!;
     words[at + LOCK.OWNER] = owner;
-    words[at + LOCK.FENCE_LOW] = this.#control[CONTROL.ID_LOW]!;
-    words[at + LOCK.FENCE_HIGH] = this.#control[CONTROL.ID_HIGH]!;
+    words[at + LOCK.FENCE_LOW] = low;
+    words[at + LOCK.FENCE_HIGH] = high;
     words[at + LOCK.SINCE_SEC] = this.#control[CONTROL.NOW_SEC]!;
     words[at + LOCK.NEXT] = next;
     words[at + LOCK.PREVIOUS] = NO_LOCK;
@@ -341,6 +360,10 @@ export class Locks {
     else words[place + OWNER.FIRST] = next;
     words[place + OWNER.COUNT]! -= 1;
     words[HEADER.COUNT]! -= 1;
+    assert(
+      (words[place + OWNER.COUNT] === 0) === (words[place + OWNER.FIRST] === NO_LOCK),
+      "a connection counts the locks in its list",
+    );
     this.#countUnits(row, -1);
   }
 }

@@ -1,3 +1,4 @@
+import { assert } from "../base/assert.ts";
 import { ByteRegion, copyBytes } from "../base/bytes.ts";
 import type { Memory } from "../memory/memory.ts";
 import {
@@ -99,6 +100,7 @@ export class TokenQueue {
 
   /** Takes the first `length` bytes of records out. @returns The position behind them. */
   take(length: number): number {
+    assert(length >= 0 && length <= this.length, "no more records are taken than were put");
     const tail = (this.#words[HEADER.TAIL]! + length) | 0;
     Atomics.store(this.#words, HEADER.TAIL, tail);
     return tail;

@@ -1,3 +1,4 @@
+import { assert } from "../base/assert.ts";
 import type { ByteRegion } from "../base/bytes.ts";
 import { takeId } from "../memory/ids.ts";
 import { CONTROL, type Memory } from "../memory/memory.ts";
@@ -161,8 +162,10 @@ export class UpdateTokens {
 
   remove(token: TokenRef): void {
     const table = this.#table;
+    assert(this.#countedOut > 0, "a token that ends was out");
     table.remove(token, table.word(token, WORD.HASH), this.#dataLength(token));
     this.#control[CONTROL.UNCACHEABLE]! -= 1;
+    assert(this.#countedOut === table.count, "UNCACHEABLE counts the tokens of the table");
   }
 
   hasId(token: TokenRef, idLow: number, idHigh: number): boolean {
@@ -235,6 +238,11 @@ export class UpdateTokens {
 
   get #nowUnixSec(): number {
     return this.#control[CONTROL.STARTED_UNIX_SEC]! + this.#control[CONTROL.NOW_SEC]!;
+  }
+
+  /** The number of tokens, as UNCACHEABLE has it. */
+  get #countedOut(): number {
+    return this.#control[CONTROL.UNCACHEABLE]! & (CLOSED - 1);
   }
 
   #setBit(bit: number, on: boolean): void {

@@ -1,3 +1,4 @@
+import { assert } from "../base/assert.ts";
 import type { Memory } from "../memory/memory.ts";
 import { RowPool } from "../memory/row_pool.ts";
 import {
@@ -82,6 +83,7 @@ export class Waiters {
   remove(waiter: WaiterRow): void {
     const { words } = this;
     const row = this.row(waiter);
+    assert(words[row + WAITER.OWNER] !== 0, "a waiter is removed once");
     if (words[row + WAITER.STATE] === WaiterState.WAITING) words[HEADER.COUNT]! -= 1;
     if (words[row + WAITER.LIST] !== 0) this.#detach(waiter);
     words[row + WAITER.OWNER] = 0;
@@ -92,6 +94,7 @@ export class Waiters {
   takeReady(thread: number): number {
     const waiter = this.words[this.#ready(thread) + LIST.FIRST]!;
     if (waiter === NO_WAITER) return 0;
+    assert(this.stateOf(waiter) !== WaiterState.WAITING, "a connection is ready after its wait");
     this.#detach(waiter);
     return this.words[this.row(waiter) + WAITER.OWNER]!;
   }
@@ -109,6 +112,8 @@ export class Waiters {
     if (waiter === NO_WAITER) return NO_WAITER;
     const { words } = this;
     const row = this.row(waiter);
+    assert(words[row + WAITER.OWNER] === 0, "a free row of waiters has no connection");
+    assert(owner !== 0, "a waiter is a connection");
     words[row + WAITER.OWNER] = owner;
     words[row + WAITER.THREAD] = thread < this.#threads ? thread : 0;
     words[row + WAITER.STATE] = WaiterState.WAITING;
@@ -127,6 +132,7 @@ export class Waiters {
     const { words } = this;
     const row = this.row(waiter);
     const thread = words[row + WAITER.THREAD]!;
+    assert(words[row + WAITER.STATE] === WaiterState.WAITING, "a wait ends once");
     this.#detach(waiter);
     words[HEADER.COUNT]! -= 1;
     words[row + WAITER.STATE] = state;
@@ -153,6 +159,7 @@ export class Waiters {
     const { words } = this;
     const row = this.row(waiter);
     const previous = words[list + LIST.LAST]!;
+    assert(words[row + WAITER.LIST] === 0, "a waiter is in one list at a time");
     words[row + WAITER.LIST] = list;
     words[row + WAITER.NEXT] = NO_WAITER;
     words[row + WAITER.PREVIOUS] = previous;
@@ -166,6 +173,7 @@ export class Waiters {
     const { words } = this;
     const row = this.row(waiter);
     const list = words[row + WAITER.LIST]!;
+    assert(list !== 0, "a waiter that leaves a list is in one");
     const next = words[row + WAITER.NEXT]!;
     const previous = words[row + WAITER.PREVIOUS]!;
     if (next !== NO_WAITER) words[this.row(next) + WAITER.PREVIOUS] = previous;
@@ -174,5 +182,9 @@ export class Waiters {
     else words[list + LIST.FIRST] = next;
     words[list + LIST.COUNT]! -= 1;
     words[row + WAITER.LIST] = 0;
+    assert(
+      (words[list + LIST.COUNT] === 0) === (words[list + LIST.FIRST] === NO_WAITER),
+      "a list of waiters counts them",
+    );
   }
 }

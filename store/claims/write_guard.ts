@@ -1,3 +1,4 @@
+import { assert } from "../base/assert.ts";
 import { latin1Text } from "../base/bytes.ts";
 import { Prefixes } from "../base/prefixes.ts";
 import { isExtending, type Key, namesNoId, type Operation, StoreMode } from "../operation.ts";
@@ -152,6 +153,8 @@ export class WriteGuard {
       const { memory, slabs } = this.#links;
       memory.countClass(slabs.classOf(operation.item), CLASS_STAT.lease_set);
     }
+    const left = this.leases.find(operation);
+    assert(left === NO_LEASE || !this.leases.isHeld(left), "no key has a live value and is held");
   }
 
   /** Returns the deadline that a touch may give a live item: an earlier one than asked for while the key is dirty. */

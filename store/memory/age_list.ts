@@ -1,3 +1,5 @@
+import { assert } from "../base/assert.ts";
+
 // Hot path: no allocation.
 
 /** No record. */
@@ -63,7 +65,11 @@ export class AgeList {
   }
 
   remove(record: number): void {
-    this.#link(this.older(record), this.newer(record));
+    const older = this.older(record);
+    const newer = this.newer(record);
+    assert((older === NONE ? this.oldest : this.newer(older)) === record, "a record is listed");
+    assert((newer === NONE ? this.newest : this.older(newer)) === record, "links of ages agree");
+    this.#link(older, newer);
   }
 
   /** Makes two records neighbours. NONE stands for the end of the list. */

@@ -1,3 +1,5 @@
+import { assert } from "../base/assert.ts";
+
 // Hot path: no allocation.
 
 /**
@@ -52,6 +54,7 @@ export class RowPool {
 
   giveBack(row: number): void {
     const words = this.#words;
+    assert(row > 0 && row <= words[ROW_POOL.EVER_USED]!, "a row that is given back was taken");
     words[this.#nextWords + row * this.#rowWords] = words[ROW_POOL.FREE]!;
     words[ROW_POOL.FREE] = row;
   }

@@ -302,6 +302,7 @@ export class Slabs {
   /** Excludes a page from allocation, and keeps it out of the pool, while it is emptied. */
   beginEmptying(page: number): void {
     const row = page * PAGE.WORDS;
+    assert(this.pageClass(page) > 0, "only a page of a class is emptied");
     if (this.#pages[row + PAGE.LISTED] === LISTED) {
       this.#unlist(page, this.#pages[row + PAGE.CLASS]! * CLASS.WORDS);
     }
@@ -316,6 +317,7 @@ export class Slabs {
   endEmptying(page: number, to: number): boolean {
     const row = page * PAGE.WORDS;
     const classRow = this.#pages[row + PAGE.CLASS]! * CLASS.WORDS;
+    assert(this.#pages[row + PAGE.LISTED] === BEING_EMPTIED, "a page is emptied from its begin on");
     this.#pages[row + PAGE.LISTED] = NOT_LISTED;
     const used = this.#pages[row + PAGE.USED]!;
     if (used > 0) {
@@ -384,6 +386,7 @@ export class Slabs {
       control[CONTROL.PAGES_EVER_USED] = page + 1;
     }
     control[CONTROL.FREE_PAGE_COUNT]! -= 1;
+    assert(this.pageClass(page) === PAGE_OWNER.NOBODY, "a page of the pool belongs to nobody");
     this.#assignPage(page, owner);
     return page;
   }
@@ -401,10 +404,17 @@ export class Slabs {
   #releasePage(page: number, classRow: number): void {
     this.#classes[classRow + CLASS.PAGES]! -= 1;
     const row = page * PAGE.WORDS;
+    assert(this.#classes[classRow + CLASS.PAGES]! >= 0, "a class counts its pages");
+    assert(this.#pages[row + PAGE.USED] === 0, "a page goes back to the pool without chunks");
+    assert(this.#pages[row + PAGE.LISTED] === NOT_LISTED, "a page of the pool has no room to list");
     this.#pages[row + PAGE.CLASS] = PAGE_OWNER.NOBODY;
     this.#pages[row + PAGE.NEXT] = this.#control[CONTROL.FREE_PAGE]!;
     this.#control[CONTROL.FREE_PAGE] = page;
     this.#control[CONTROL.FREE_PAGE_COUNT]! += 1;
+    assert(
+      this.#control[CONTROL.FREE_PAGE_COUNT]! <= this.#control[CONTROL.PAGE_COUNT]!,
+      "a page goes back to the pool once",
+    );
   }
 
   #list(page: number, classRow: number): void {

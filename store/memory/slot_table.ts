@@ -1,3 +1,4 @@
+import { assert } from "../base/assert.ts";
 import { ByteRegion, copyBytes, equalBytes } from "../base/bytes.ts";
 import { AgeList } from "./age_list.ts";
 
@@ -209,6 +210,12 @@ export class SlotTable {
       this.#header[HEADER.FREE_SLOTS]! += 1;
       slot = next;
     }
+    assert(this.freeSlots <= this.#slots, "a slot is given back once");
+    assert(
+      (this.count === 0) === (this.freeSlots === this.#slots),
+      "a table without records has all its slots",
+    );
+    assert((this.count === 0) === (this.oldest === NO_SLOT), "the ages list every record");
   }
 
   /** Whether `length` of a record's bytes, from `start` on, equal those of a region. */
@@ -295,6 +302,7 @@ export class SlotTable {
       return free;
     }
     header[HEADER.LAST_USED]! += 1;
+    assert(header[HEADER.LAST_USED]! <= this.#slots, "free slots are counted");
     return header[HEADER.LAST_USED]!;
   }
 
@@ -305,7 +313,8 @@ export class SlotTable {
       this.#buckets[bucket] = next;
       return;
     }
-    while (this.next(at) !== record) at = this.next(at);
+    while (at !== NO_SLOT && this.next(at) !== record) at = this.next(at);
+    assert(at !== NO_SLOT, "a record is in the bucket of its hash");
     this.setWord(at, NEXT_WORD, next);
   }
 }

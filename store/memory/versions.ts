@@ -1,3 +1,5 @@
+import { assert } from "../base/assert.ts";
+
 // Hot path: no allocation.
 
 /**
@@ -62,10 +64,20 @@ export class Versions {
 
   /** Begins a change that concerns every group. No other change may be in progress. */
   beginAll(): void {
-    for (let group = 0; group < this.words.length; group++) this.words[group]! += 1;
+    assert(this.#advanceAll() === 0, "no change is in progress when one of all groups begins");
   }
 
   endAll(): void {
-    this.beginAll();
+    this.#advanceAll();
+  }
+
+  /** @returns 1 if a version was odd before, else 0. */
+  #advanceAll(): number {
+    let odd = 0;
+    for (let group = 0; group < this.words.length; group++) {
+      odd |= this.words[group]! & 1;
+      this.words[group]! += 1;
+    }
+    return odd;
   }
 }

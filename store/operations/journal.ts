@@ -1,3 +1,4 @@
+import { assert } from "../base/assert.ts";
 import type { StoreParts } from "./parts.ts";
 import { ByteRegion } from "../base/bytes.ts";
 import { highHalf, lowHalf, u64ToNumber } from "../base/u64.ts";
@@ -127,6 +128,7 @@ export class JournalOperations {
       at = keyOffset + keyLength + bytes[at + RECORD.OWNER_LENGTH]! +
         bytes[at + RECORD.PEER_LENGTH]!;
     }
+    assert(at <= end, "the journal's records end with a whole one");
     return at;
   }
 

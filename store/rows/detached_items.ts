@@ -1,3 +1,4 @@
+import { assert } from "../base/assert.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import type { Values } from "../items/values.ts";
 import type { ItemRef } from "../memory/item.ts";
@@ -39,6 +40,10 @@ export class DetachedItems {
   /** Makes a reserved item a detached one, with one user. */
   add(item: ItemRef): void {
     const { items } = this.#links;
+    assert(
+      (items.state(item) & (STATE.RESERVED | STATE.LINKED)) === STATE.RESERVED,
+      "an item is detached before it is in the cache",
+    );
     items.dropState(item, STATE.RESERVED);
     items.addState(item, STATE.DETACHED);
     if (items.state(item) & STATE.CHAINED) this.#values.pin(item);
@@ -59,6 +64,7 @@ export class DetachedItems {
     const state = items.state(item);
     if ((state & STATE.DETACHED) === 0) return this.#values.unpin(item);
     const users = items.word(item, WORD.HASH_NEXT) - 1;
+    assert(users >= 0, "a use of a detached item ends once");
     items.setWord(item, WORD.HASH_NEXT, users);
     if (users > 0) return;
     items.dropState(item, STATE.DETACHED);
@@ -71,5 +77,9 @@ export class DetachedItems {
   #count(item: ItemRef, by: 1 | -1): void {
     this.#words[HEADER.DETACHED_ITEMS]! += by;
     this.#words[HEADER.DETACHED_KIB]! += by * Math.ceil(this.#links.bytesOf(item) / 1024);
+    assert(
+      (this.count === 0) === (this.#words[HEADER.DETACHED_KIB] === 0),
+      "memory of detached items is counted",
+    );
   }
 }

@@ -1,3 +1,4 @@
+import { assert } from "../base/assert.ts";
 import { ByteRegion, copyBytes } from "../base/bytes.ts";
 import type { ConnectionId } from "../connections.ts";
 import type { ItemRef } from "../memory/item.ts";
@@ -139,6 +140,7 @@ export class RowRequests {
     if (slot === NO_REQUEST) return NO_REQUEST;
     const words = this.#words;
     const at = this.#at(slot);
+    assert(this.stateOf(slot) === RequestState.FREE, "a slot that is taken is free");
     words.fill(0, at, at + REQUEST.KEY);
     words[at + REQUEST.KIND] = kind;
     words[at + REQUEST.OWNER] = owner;
@@ -151,6 +153,7 @@ export class RowRequests {
 
   /** Appends a request to the queue, and rings the bell once the mutex is free. */
   submit(slot: RequestSlot): void {
+    assert(this.stateOf(slot) === RequestState.FREE, "a request is submitted once");
     this.#words[this.#at(slot) + REQUEST.STATE] = RequestState.QUEUED;
     this.#append(HEADER.QUEUE, slot);
     this.#bellIsDue = true;
@@ -246,6 +249,12 @@ export class RowRequests {
     const words = this.#words;
     const at = this.#at(slot);
     const state = words[at + REQUEST.STATE];
+    assert(words[at + REQUEST.ITEM] === NO_ITEM, "a slot that is freed has no value");
+    assert(words[at + REQUEST.RESULT] === NO_ITEM, "a slot that is freed has no result");
+    assert(
+      state !== RequestState.TAKEN || words[at + REQUEST.OWNER] === 0,
+      "the database thread works on no free slot",
+    );
     if (state === RequestState.QUEUED) this.#detach(HEADER.QUEUE, slot);
     else if (state === RequestState.AWAITS_ROOM) this.#detach(HEADER.ROOM, slot);
     else if (words[at + REQUEST.AWAITED] !== 0 && state === RequestState.DONE) {
@@ -254,6 +263,7 @@ export class RowRequests {
     words[at + REQUEST.STATE] = RequestState.FREE;
     words[at + REQUEST.OWNER] = 0;
     words[HEADER.IN_USE]! -= 1;
+    assert(words[HEADER.IN_USE]! >= 0, "a slot is freed once");
     this.#pool.giveBack(slot);
   }
 
@@ -262,6 +272,7 @@ export class RowRequests {
    * may wait for long, so the database thread is told.
    */
   orphan(slot: RequestSlot): void {
+    assert(this.stateOf(slot) === RequestState.TAKEN, "only work in progress loses its connection");
     this.#words[this.#at(slot) + REQUEST.OWNER] = 0;
     this.#words[this.#at(slot) + REQUEST.AWAITED] = 0;
     if (this.kindOf(slot) !== RowKind.COMMAND) return;
@@ -278,6 +289,7 @@ export class RowRequests {
     const list = this.#ready(thread);
     const slot = this.#words[list + LIST.FIRST]!;
     if (slot === NO_REQUEST) return 0;
+    assert(this.stateOf(slot) === RequestState.DONE, "a connection is ready for a result");
     this.#detach(list, slot);
     this.#words[this.#at(slot) + REQUEST.AWAITED] = 0;
     return this.#words[this.#at(slot) + REQUEST.OWNER]! as ConnectionId;
@@ -294,6 +306,7 @@ export class RowRequests {
 
   /** Takes a request out of the queue: it is TAKEN. */
   takeQueued(slot: RequestSlot): void {
+    assert(this.stateOf(slot) === RequestState.QUEUED, "a request is taken out of the queue once");
     this.#detach(HEADER.QUEUE, slot);
     this.#words[this.#at(slot) + REQUEST.STATE] = RequestState.TAKEN;
   }
@@ -302,6 +315,11 @@ export class RowRequests {
   finish(slot: RequestSlot, outcome: Outcome): void {
     const words = this.#words;
     const at = this.#at(slot);
+    assert(
+      this.stateOf(slot) === RequestState.TAKEN || this.stateOf(slot) === RequestState.AWAITS_ROOM,
+      "a request ends once",
+    );
+    assert(words[at + REQUEST.OWNER] !== 0, "the end of a request has a connection to tell");
     words[at + REQUEST.OUTCOME] = outcome;
     words[at + REQUEST.STATE] = RequestState.DONE;
     if (words[at + REQUEST.AWAITED] === 0) return;
@@ -385,5 +403,9 @@ export class RowRequests {
     if (previous !== NO_REQUEST) words[this.#at(previous) + REQUEST.NEXT] = next;
     else words[list + LIST.FIRST] = next;
     words[list + LIST.COUNT]! -= 1;
+    assert(
+      (words[list + LIST.COUNT] === 0) === (words[list + LIST.FIRST] === NO_REQUEST),
+      "a list of requests counts them",
+    );
   }
 }

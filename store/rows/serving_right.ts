@@ -1,3 +1,4 @@
+import { assert } from "../base/assert.ts";
 import type { Memory } from "../memory/memory.ts";
 import * as layoutModule from "../memory/request_layout.ts";
 
@@ -44,6 +45,7 @@ export class ServingRight {
 
   /** Sets the deadline. */
   renew(deadlineMs: number): void {
+    assert(!Number.isNaN(deadlineMs), "the deadline of a right is a time");
     this.#deadlineMs[0] = deadlineMs;
   }
 

@@ -1,6 +1,8 @@
+import { assert } from "../base/assert.ts";
 import type { Prefixes } from "../base/prefixes.ts";
 import { clockSec } from "../clock.ts";
 import { FREQUENCY_MASK, NO_ITEM, STATE, WORD } from "../memory/item.ts";
+import { CONTROL } from "../memory/memory.ts";
 import { Operation } from "../operation.ts";
 import type { StoreOperations } from "../operations/store.ts";
 import type { StoreParts } from "../operations/parts.ts";
@@ -52,6 +54,8 @@ export class Readmission {
       if (item.accessedSec < this.#accessedSinceSec || !this.#store(item)) this.dropped++;
       else this.stored++;
     });
+    const { control } = this.#parts.links.memory;
+    assert(control[CONTROL.ITEM_COUNT]! <= this.stored, "an item of a snapshot comes back once");
     yield* restoreQueues(this.#parts.links);
   }
 

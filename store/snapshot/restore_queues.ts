@@ -1,3 +1,4 @@
+import { assert } from "../base/assert.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import { type ItemRef, NO_ITEM, WORD } from "../memory/item.ts";
 
@@ -13,11 +14,13 @@ export function* restoreQueues(links: ItemLinks): Generator<void> {
       const order = new Float64Array(queues.count(classId, main));
       const newestSec = newestAccess(links, classId, main);
       let item = queues.newest(classId, main);
-      for (let index = 0; item !== NO_ITEM; index++) {
+      let index = 0;
+      for (; item !== NO_ITEM; index++) {
         const ageSec = Math.min(newestSec - items.word(item, WORD.ACCESSED_SEC), AGE_SEC_MAX);
         order[index] = (AGE_SEC_MAX - ageSec) * TWO_32 + (item >>> 0);
         item = items.word(item, WORD.OLDER);
       }
+      assert(index === order.length, "a restored queue counts its items");
       order.sort();
       for (const word of order) {
         const ref: ItemRef = (word % TWO_32) | 0;

@@ -1,3 +1,4 @@
+import { assert } from "../base/assert.ts";
 import { Prefixes } from "../base/prefixes.ts";
 import { FIRST_SECOND } from "../limits.ts";
 import { CONTROL, type Memory, PAGE, SEGMENT_MASK, SEGMENT_SHIFT } from "../memory/memory.ts";
@@ -97,6 +98,13 @@ export class SnapshotOperations {
   restorePages(header: SnapshotHeader, tables: SnapshotTables): void {
     restoreTables(this.#memory, tables);
     restoreWords(this.#memory, header);
+    const { control } = this.#memory;
+    assert(
+      control[CONTROL.PAGES_EVER_USED]! <= control[CONTROL.PAGE_COUNT]!,
+      "a restored store has no more pages than memory",
+    );
+    assert(control[CONTROL.RESERVED_ITEMS] === 0, "no value arrives in a restored store");
+    assert(this.#parts.guard.leases.count === 0, "no lease comes back with a snapshot");
   }
 
   /** Makes the empty store usable again after some pages have been written and `restorePages` has not run. */

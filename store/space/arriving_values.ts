@@ -82,6 +82,7 @@ export class ArrivingValues {
   /** Ends the row of a value that was not dropped. Its item is the caller's. */
   take(row: ArrivingRow): ItemRef {
     const item = this.itemOf(row);
+    assert(item !== NO_ITEM, "a value that is taken was not dropped");
     this.#ages.remove(row);
     this.#count(item, -1);
     this.#pool.giveBack(row);
@@ -147,6 +148,8 @@ export class ArrivingValues {
     const at = this.#at(row);
     const { items } = this.#links;
     const item = this.itemOf(row);
+    assert(item !== NO_ITEM, "a value is dropped once");
+    assert(!this.#isReceiving(row), "no thread receives into a value that is dropped");
     const keyLength = items.keyLength(item);
     words[at + ARRIVING.KEY_LENGTH] = keyLength;
     const from = this.#memory.segmentOf(item);
@@ -210,5 +213,11 @@ export class ArrivingValues {
   #count(item: ItemRef, by: 1 | -1): void {
     this.#memory.control[CONTROL.RESERVED_ITEMS]! += by;
     this.#memory.sums[SUM.RESERVED_BYTES]! += by * this.bytesOf(item);
+    const items = this.#memory.control[CONTROL.RESERVED_ITEMS]!;
+    assert(items >= 0, "arriving values are counted");
+    assert(
+      items > 0 || this.#memory.sums[SUM.RESERVED_BYTES] === 0,
+      "without arriving values none has memory",
+    );
   }
 }

@@ -1,3 +1,4 @@
+import { assert } from "../base/assert.ts";
 import { Ghost } from "./ghost.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
@@ -135,7 +136,10 @@ export class Eviction {
   /** Evicts an item whatever its place in the queue, because its page is being emptied. */
   evictForMove(item: ItemRef): void {
     const { items, slabs } = this.#links;
-    const main = (items.state(item) & STATE.MAIN) !== 0;
+    const state = items.state(item);
+    assert((state & STATE.LOCKED) === 0, "no lock is evicted with its item");
+    assert((state & STATE.LINKED) !== 0, "only an item of the cache is evicted");
+    const main = (state & STATE.MAIN) !== 0;
     this.#evict(item, slabs.classOf(item), main, EvictionCause.PAGE_MOVE);
   }
 

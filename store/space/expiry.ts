@@ -1,3 +1,4 @@
+import { assert } from "../base/assert.ts";
 import type { Eviction } from "./eviction.ts";
 import { type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
 import type { ItemLinks } from "../items/item_links.ts";
@@ -115,6 +116,7 @@ export class Expiry {
       return false;
     }
     control[CONTROL.SWEEP_CHUNK] = 0;
+    assert(soonest > 0, "a page's next deadline is one of the clock");
     if (soonest < pages[row + PAGE.SOONEST_SEC]!) pages[row + PAGE.SOONEST_SEC] = soonest;
     return true;
   }

@@ -1,3 +1,5 @@
+import { compareU64 } from "../base/u64.ts";
+import { assert } from "../base/assert.ts";
 import type { Expiry } from "./expiry.ts";
 import { takeId } from "../memory/ids.ts";
 import { CONTROL, type Memory } from "../memory/memory.ts";
@@ -59,6 +61,12 @@ export class Flush {
   #hideBelow(idLow: number, idHigh: number): void {
     const control = this.#control;
     const { versions } = this.#memory;
+    const low = control[CONTROL.FLUSH_LOW]!;
+    const high = control[CONTROL.FLUSH_HIGH]!;
+    assert(
+      high === HIGH_ALL || compareU64(idLow, idHigh, low, high) >= 0,
+      "what one flush hides stays hidden by the next",
+    );
     versions.beginAll();
     control[CONTROL.FLUSH_LOW] = idLow;
     control[CONTROL.FLUSH_HIGH] = idHigh;

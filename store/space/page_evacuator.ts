@@ -1,3 +1,4 @@
+import { assert } from "../base/assert.ts";
 import { copyBytes } from "../base/bytes.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import { COPY_BYTES_MAX, MIB } from "../limits.ts";
@@ -89,6 +90,7 @@ export class PageEvacuator {
    * @param to The class that gets the page, or one of PAGE_OWNER.
    */
   start(page: number, to: number): void {
+    assert(!this.isActive, "one page at a time is emptied");
     this.#links.slabs.beginEmptying(page);
     this.#control[CONTROL.MOVE_PAGE] = page;
     this.#control[CONTROL.MOVE_TO] = to;
@@ -102,6 +104,7 @@ export class PageEvacuator {
    */
   finish(): boolean {
     const { page } = this;
+    assert(page !== NO_PAGE, "a move that is finished has begun");
     this.advance(AT_ONCE);
     while (this.isActive) this.advance(AT_ONCE, false);
     return this.#links.slabs.pageClass(page) === this.#control[CONTROL.MOVE_TO];
@@ -221,6 +224,7 @@ export class PageEvacuator {
     }
     this.#links.lowerSoonestDeadline(copy);
     memory.stats[STAT.rescued_items]! += 1;
+    assert(!this.#links.isPinned(copy), "no reader relies on an item that moves");
     slabs.free(item);
   }
 

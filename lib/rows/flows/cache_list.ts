@@ -1,3 +1,4 @@
+import { assert } from "../../../store/base/assert.ts";
 import type { NotedCaches, NotedState } from "../databases/backend.ts";
 import { CacheError, type Flow, step } from "./steps.ts";
 
@@ -153,6 +154,9 @@ export class CacheList<Cache> {
       if (member !== undefined) members.set(name, { ...member, state: "listed" });
     }
     this.#setMembers(members);
+    for (const name of members.keys()) {
+      assert(this.#wanted.get(name) === "listed", "a cache is readable when it is noted as listed");
+    }
     return { kind: "changed", failed };
   }
 
@@ -164,6 +168,7 @@ export class CacheList<Cache> {
    */
   *forget(name: string, originEpoch: number): Flow<Cache, boolean> {
     if (this.#members.has(name) || !this.#wanted.has(name)) return false;
+    assert(this.#wanted.get(name) === "out", "a cache that is listed is a member");
     this.#want(name, undefined);
     return (yield* this.#note(originEpoch)) === 0;
   }
@@ -225,6 +230,7 @@ export class CacheList<Cache> {
     const note = yield* step({ kind: "noteCaches", caches, epoch: originEpoch });
     if (note.kind === "fenced") return note.epoch;
     this.#noted = caches;
+    assert(note.epoch >= this.#epoch, "the epoch of the list does not go back");
     this.#epoch = note.epoch;
     return 0;
   }
@@ -240,6 +246,7 @@ export class CacheList<Cache> {
   #setMembers(members: ReadonlyMap<string, Member<Cache>>): void {
     this.#members = members;
     this.#all = [...members.values()].map(({ cache }) => cache);
+    assert(new Set(this.#all).size === this.#all.length, "a cache is a member once");
   }
 }
 

@@ -1,3 +1,4 @@
+import { assert } from "../../../store/base/assert.ts";
 import type { CacheList, ListChange, Weighted } from "./cache_list.ts";
 import type { Edit, Found, WriteOutcome, WriteResult } from "../databases/backend.ts";
 import { type Flow, step } from "./steps.ts";
@@ -137,6 +138,7 @@ export class Flows<Cache> {
     // In this order: a token that is taken after the read began must find the lease in the cache.
     const areCacheable = keys.map((key) => this.states.isCacheable(key));
     const found = yield* this.#readRows(keys);
+    assert(found.length === keys.length, "a read answers every key");
     return found.map((each, index) => {
       const cacheable = areCacheable[index]! && isReadable && !this.isDeposed &&
         !this.isSuspended && each.isKept !== false;
@@ -153,6 +155,7 @@ export class Flows<Cache> {
    * @throws The database's error.
    */
   *renewRight(right: Right, rightMs: number): Flow<Cache, void> {
+    assert(rightMs > 0, "a right lasts for some time");
     const askedMs = right.nowMs();
     const epoch = yield* step({ kind: "readEpoch" });
     if (epoch !== this.states.epoch) this.#successor = epoch;
@@ -184,6 +187,7 @@ export class Flows<Cache> {
     const all = writes.map((write) => this.#begin(write));
     const group = all.filter(({ start }) => start === "begun");
     if (group.length > 0) yield* this.#deleteAndWrite(group);
+    assert(group.every(({ reply }) => reply !== undefined), "a write that began has an end");
     for (const each of all) each.reply ??= yield* this.#askOutcome(each);
     return all.map((each) => this.#end(each));
   }
@@ -219,6 +223,7 @@ export class Flows<Cache> {
       keys: group.map(({ write }) => write.key),
       connections: group.map(({ write }) => write.connection),
     });
+    assert(freed.length === group.length, "the cache answers for every key of a group");
     for (const [index, each] of group.entries()) {
       if (!freed[index]) this.#fail(each, { kind: "locked" });
     }
@@ -264,6 +269,7 @@ export class Flows<Cache> {
       const reason = reasonOf(error);
       results = writes.map(() => ({ kind: "unknown", reason }));
     }
+    assert(results.length === writes.length, "the database answers every write of a group");
     const unknown: Begun[] = [];
     for (const [index, each] of group.entries()) {
       const result = results[index]!;

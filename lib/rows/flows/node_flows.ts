@@ -1,3 +1,4 @@
+import { assert } from "../../../store/base/assert.ts";
 import type { Read, Right } from "./flows.ts";
 import { splitKeys } from "../key_range.ts";
 
@@ -86,6 +87,7 @@ export class NodeFlows {
   /** Asks for deletions until something fails. A connection that broke is made once more. @throws What failed. */
   *serve(): NodeFlow<never> {
     const { session } = this;
+    assert(session !== "", "only a member asks for deletions");
     let confirmed = 0;
     let mayBreak = true;
     for (;;) {

@@ -1,3 +1,4 @@
+import { assert } from "../../../store/base/assert.ts";
 import { waitFor } from "./takeover.ts";
 
 /** Nodes of one origin. Each has one request waiting at the origin. */
@@ -143,6 +144,7 @@ export class NodeList {
     }
     if (this.#nodes.size >= NODES_MAX && !this.#forgetEnded(nowMs)) return null;
     const number = ++this.#sessions;
+    assert(!this.#nodes.has(number), "a session is given once");
     const secret = this.#newSecret();
     this.#nodes.set(number, {
       name,
@@ -182,8 +184,10 @@ export class NodeList {
       node.isSilent = false;
       this.tell({ name: node.name, kind: "returned", ageMs: nowMs - node.renewedMs });
     }
+    assert(nowMs >= node.renewedMs, "the clock of memberships does not go back");
     node.untilMs = Math.max(node.untilMs, nowMs + waitFor(grantedMs, this.#driftShare));
     node.renewedMs = nowMs;
+    assert(node.untilMs >= nowMs + grantedMs, "the origin waits for longer than a node may serve");
     return grantedMs;
   }
 
@@ -226,6 +230,8 @@ export class NodeList {
       );
     }
     node.pending = node.pending.filter((each) => each.seq > seq);
+    const last = node.pending.at(-1)?.seq ?? node.lastSeq;
+    assert(last === node.lastSeq, "the last deletion is due until it is confirmed");
   }
 
   /** Returns the keys that a node must delete, the oldest first. */
@@ -248,6 +254,8 @@ export class NodeList {
     for (const node of this.#nodes.values()) {
       if (this.#hasEnded(node, nowMs)) continue;
       for (const key of keys) node.pending.push({ seq: ++node.lastSeq, key, sinceMs: nowMs });
+      const [oldest] = node.pending;
+      assert(oldest === undefined || oldest.seq <= node.lastSeq, "the number of deletions grows");
       missing.set(node, node.lastSeq);
     }
     return new Deletion(missing);
@@ -257,6 +265,7 @@ export class NodeList {
   isDone({ missing }: Deletion, nowMs: number): boolean {
     for (const [node, seq] of missing) {
       const isConfirmed = node.pending.length === 0 || node.pending[0]!.seq > seq;
+      assert(seq <= node.lastSeq, "a deletion has a number that was given");
       if (isConfirmed || this.#hasEnded(node, nowMs)) missing.delete(node);
     }
     return missing.size === 0;
@@ -311,6 +320,7 @@ export class NodeList {
 
   /** Has writes go on without a node. */
   #end(node: Node, nowMs: number): void {
+    assert(!node.isLost || node.pending.length === 0, "nothing is due at a node that is lost");
     if (this.#delays(node, nowMs)) {
       node.hasDelayed = true;
       this.delayed(node.name, nowMs);

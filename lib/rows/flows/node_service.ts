@@ -1,3 +1,4 @@
+import { assert } from "../../../store/base/assert.ts";
 import type { Due, Joined } from "./node_flows.ts";
 import type { NodeList } from "./node_list.ts";
 
@@ -55,7 +56,9 @@ export class NodeService {
     this.#checkStop();
     const session = this.#nodes.join(name, old, this.#right.nowMs());
     if (session === null) throw new Error("too many nodes");
-    return { session, grantedMs: this.#renew(session)! };
+    const grantedMs = this.#renew(session);
+    assert(grantedMs !== null, "a session that begins is renewed");
+    return { session, grantedMs };
   }
 
   /**

@@ -1,3 +1,4 @@
+import { assert } from "../../../store/base/assert.ts";
 import type { Takeover } from "../databases/backend.ts";
 import { reasonOf } from "../../reason.ts";
 import { type Flow, step } from "./steps.ts";
@@ -80,6 +81,8 @@ function* tryTakeover<Cache>(
     kind: "takeOver",
     rightMs,
   });
+  assert(epoch > 0, "an origin that has taken over has an epoch");
+  assert(isLocked || rule === "force", "one origin has the lock of the database");
   if (servedMs !== Infinity) {
     yield* step({ kind: "sleep", ms: waitFor(Math.max(servedMs, nodesMs), driftShare) });
     return { epoch, mark };

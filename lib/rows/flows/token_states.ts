@@ -1,3 +1,5 @@
+import { assert } from "../../../store/base/assert.ts";
+
 /**
  * Update tokens at a proxy: a writer's claim on a key, from before it deletes the key in the caches until its write is
  * committed. It is the proxy that writes, so a token may be revoked at any time but one: while its write runs.
@@ -134,6 +136,7 @@ export class TokenStates {
       throw new TokenLimitError("too many update tokens");
     }
     const id = ++this.#lastId;
+    assert(id < (this.epoch + 1) * IDS_PER_EPOCH, "an id belongs to its epoch");
     const token: Token = { id, key, owner, state: "idle", sinceMs: this.#nowMs(), version: 0 };
     if (tokens === undefined) this.#live.set(key, new Map([[id, token]]));
     else tokens.set(id, token);
@@ -174,8 +177,10 @@ export class TokenStates {
     if (token === undefined || token.state === "idle") {
       throw new Error("a write ends that has not begun");
     }
+    assert(token.version === 0, "a token's write is committed once");
     switch (end.kind) {
       case "committed":
+        assert(end.version > 0, "a committed row has a version");
         token.version = end.version;
         return end.isForgotten === true ? this.#forget(token) : this.#end(token, "used");
       case "failed":
@@ -252,8 +257,11 @@ export class TokenStates {
 
   #forget(token: Token): void {
     const tokens = this.#live.get(token.key)!;
-    tokens.delete(token.id);
+    const wasOut = tokens.delete(token.id);
+    assert(wasOut, "a token that ends was out");
     this.#liveCount--;
+    assert(this.#liveCount >= 0, "live tokens are counted");
     if (tokens.size === 0) this.#live.delete(token.key);
+    assert((this.#liveCount === 0) === (this.#live.size === 0), "a key is held by its tokens");
   }
 }

@@ -1,3 +1,4 @@
+import { assert } from "../../../store/base/assert.ts";
 import { REPLY } from "../../../protocol/reply/replies.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
 import type { TransportEvent } from "../../net/transport.ts";
@@ -106,6 +107,10 @@ export class NodeDesk {
       return !isDone;
     });
     if (this.#waiting.length === 0) return;
+    assert(
+      this.#waiting.every(({ deletion }) => deletion.missing.size > 0),
+      "a write waits for nodes that have not confirmed it",
+    );
     const endMs = Math.min(...this.#waiting.map(({ deletion }) => this.#nodes.endMs(deletion)));
     this.#timer = setTimeout(() => this.#settle(), Math.max(1, endMs - nowMs));
   }

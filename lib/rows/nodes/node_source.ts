@@ -1,3 +1,4 @@
+import { assert } from "../../../store/base/assert.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";
 import { reasonOf } from "../../reason.ts";
 import type { Read, WriteReply } from "../flows/flows.ts";
@@ -113,6 +114,7 @@ export class NodeSource implements RowSource {
       const left = group.length - replies.length;
       replies.push(...new Array(left).fill({ kind, reason: reasonOf(error) }));
     }
+    assert(replies.length === group.length, "every write of a group has a reply");
     return replies;
   }
 

@@ -1,3 +1,4 @@
+import { assert } from "../../../store/base/assert.ts";
 import { REPLY } from "../../../protocol/reply/replies.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
 import { printable, reasonOf } from "../../reason.ts";
@@ -86,6 +87,10 @@ export class OriginClient {
     signal?: AbortSignal,
   ): Promise<Uint8Array> {
     const peer = await this.#connection();
+    assert(
+      !this.#idle.some((each) => each.peer === peer),
+      "a connection has one request at a time",
+    );
     const giveUp = (): void => peer.close();
     signal?.addEventListener("abort", giveUp);
     const wholeMs = 2 * this.#options.timeoutMs + MS_PER_BYTE * (block.length + bytesMax);

@@ -165,15 +165,18 @@ Deno.test("a page to spare that holds little moves at once", () => {
 
 Deno.test("a step of a move is charged with the pages that it has passed over", () => {
   using store = new TestStore({ memoryLimitBytes: 64 * MIB });
-  // The class of the source has the first pages, and the other class the rest.
-  for (let n = 0; store.memory.control[CONTROL.PAGES_EVER_USED]! < 3; n++) {
+  // Behind the tables the class of the source has the first pages, and the other class the rest.
+  const { control } = store.memory;
+  const tables = control[CONTROL.PAGES_EVER_USED]!;
+  for (let n = 0; control[CONTROL.PAGES_EVER_USED]! < tables + 3; n++) {
     store.store(StoreMode.SET, `source-${n}`, "v");
   }
-  for (let n = 0; store.memory.control[CONTROL.PAGES_EVER_USED]! < 620; n++) {
+  for (let n = 0; control[CONTROL.PAGES_EVER_USED]! < 620; n++) {
     store.store(StoreMode.SET, `other-${n}`, "v".repeat(6000));
   }
   const { slabs } = store.cache.links;
   const source = slabs.classOf(store.item("source-0"));
+  assertGreater(source, 0);
   const pages = [...Array(620).keys()].filter((page) => slabs.pageClass(page) === source);
   const move = new PageMove(source, 0, pages.at(-1)! + 1);
   let looks = 0;
