@@ -1,4 +1,4 @@
-import { latin1Text } from "../../store/base/bytes.ts";
+import { LF, SPACE } from "../../store/base/bytes.ts";
 import type { Cache } from "../../store/cache.ts";
 import type { RowRequest } from "../../store/row_cache.ts";
 import { ROOM_WAIT_SEC } from "../../store/limits.ts";
@@ -7,13 +7,12 @@ import { ROOM_WAIT_SEC } from "../../store/limits.ts";
 const AT_ONCE = 3;
 /** Pause before the memory of replies is looked at again. */
 const RETRY_MS = 20;
-/** Enough of a line for its first two words. */
-const HEAD_BYTES = 64;
-const LF = 0x0a;
+/** Length of `node command `, the longest beginning of a line that is compared. */
+const HEAD_LENGTH = 13;
 const GONE = "the client has gone";
 const NO_ROOM = "no memory for the reply: other clients have not received theirs";
-const READS = /^ *(?:uget|node +read) /;
-const FORWARDS = /^ *node +command /;
+const READS = /^(?:uget|node read) /;
+const FORWARDS = "node command ";
 
 /**
  * Returns whether a command reads rows: its reply may be long, and takes the database's time.
@@ -21,11 +20,20 @@ const FORWARDS = /^ *node +command /;
  * @param request `RowSource.command`
  */
 export function readsRows(request: Uint8Array): boolean {
-  const head = latin1Text(request.subarray(0, HEAD_BYTES));
-  if (READS.test(head)) return true;
-  if (!FORWARDS.test(head)) return false;
-  const block = request.indexOf(LF) + 1;
-  return READS.test(latin1Text(request.subarray(block, block + HEAD_BYTES)));
+  const head = headOf(request);
+  if (head !== FORWARDS) return READS.test(head);
+  return READS.test(headOf(request.subarray(request.indexOf(LF) + 1)));
+}
+
+/** Returns the beginning of a line, with one blank for several: a line may begin with any number of them. */
+function headOf(line: Uint8Array): string {
+  let head = "";
+  for (const byte of line) {
+    if (byte === LF || head.length === HEAD_LENGTH) break;
+    if (byte === SPACE && (head === "" || head.endsWith(" "))) continue;
+    head += String.fromCharCode(byte);
+  }
+  return head;
 }
 
 interface Waiting {

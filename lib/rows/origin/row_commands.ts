@@ -49,12 +49,12 @@ export interface Following {
   endOfLog(): Promise<bigint>;
 }
 
-/** The words of a command's line. */
+/** Returns the words of a command's line. A line may be as long as a value: the time grows with its length only. */
 function wordsOf(request: Uint8Array): string[] {
   const end = request.indexOf(LF);
   const line = latin1Text(request.subarray(0, end < 0 ? request.length : end));
-  // A key may end with a byte that is a blank in other texts, such as the last one of "à".
-  return line.replace(/^ +|[ \r]+$/g, "").split(/ +/);
+  // No `trim`: a key may end with a byte that is a blank in other texts, such as the last one of "à".
+  return line.replace(/\r$/, "").split(/ +/).filter((word) => word !== "");
 }
 
 /** An invalid request; the message is the reply. */

@@ -317,6 +317,12 @@ testDatabases("tokens and caches are served", async (database) => {
     `NONE ${"k".repeat(250)} 0 C\r\nEND\r\n`,
   );
   assertMatch(await command(`uget ${"k".repeat(251)}\n`), /^CLIENT_ERROR bad command line format/);
+  // A line may be as long as a value: the time to split it must not grow with its square.
+  const blanks = " ".repeat(1_000_000);
+  assertEquals(
+    await command(`${blanks}uget a${blanks}b${blanks}\n`),
+    "NONE a 0 C\r\nNONE b 0 C\r\nEND\r\n",
+  );
   // "à" ends with a byte that is a blank in other texts.
   assertEquals(await command("uget caf\xc3\xa0 \n"), "NONE caf\xc3\xa0 0 C\r\nEND\r\n");
   const odd = rows.flows.states.get("a\r\nb %", "");
@@ -441,16 +447,18 @@ testDatabases("commands that read rows go a few at a time, in their order", asyn
         return new TextEncoder().encode("END\r\n");
       },
     }));
+  const blanks = " ".repeat(100);
   const names = [
     ...["uget a", "node read s 0 2", "node command s 0 6\nuget c", "uget d", " uget  e"],
-    "node  read s 0 2",
+    ...["node  read s 0 2", `${blanks}uget f`, `node${blanks}read s 0 2`],
+    ...[`node${blanks}command s 0 6\nuget g`, `node command s 0 106\n${blanks}uget h`],
   ];
   const slots = names.map((name, index) =>
     rows.ask(RowKind.COMMAND, "", `${name}\n`, { owner: index + 1 })
   );
   await taken(rows);
-  const list = rows.ask(RowKind.COMMAND, "", "token list\n", { owner: 9 });
-  const write = rows.ask(RowKind.STORE, "k", "1", { owner: 10 });
+  const list = rows.ask(RowKind.COMMAND, "", "token list\n", { owner: 90 });
+  const write = rows.ask(RowKind.STORE, "k", "1", { owner: 91 });
   assertEquals(await rows.outcome(write), Outcome.STORED, "nothing else waits for them");
   assertEquals(begun, [...names.slice(0, 3), "token list"]);
   for (let index = 0; index < names.length + 1; index++) {
