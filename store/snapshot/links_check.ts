@@ -11,11 +11,14 @@ import {
 } from "../memory/item.ts";
 import { CLASS, type Memory, SEGMENT_MASK, SEGMENT_SHIFT } from "../memory/memory.ts";
 import type { SnapshotHeader, SnapshotTables } from "./snapshot_header.ts";
+import type { TablesCheck } from "./tables_check.ts";
 
-/** Of so many of the newest buckets the items of the bucket before the split are looked at. */
+/** Buckets that are checked for items left behind by their split: the newest ones. */
 const SPLIT_BUCKETS = 4096;
-/** Items of a bucket, at most, that are looked at. */
+/** Most items of one bucket that are checked. */
 const BUCKET_ITEMS_MAX = 1000;
+const WRONG_BUCKET = "an item is in a wrong bucket of its hash index";
+const NO_SUCH_ITEM = "its hash index refers to no item";
 
 /**
  * Checks what tables say of the pages that a store is to take as they are: the ends of the queues, and the hash index.
@@ -25,11 +28,19 @@ export class LinksCheck {
   readonly #memory: Memory;
   readonly #header: SnapshotHeader;
   readonly #tables: SnapshotTables;
+  readonly #tablesCheck: TablesCheck;
   readonly #slotShift: number;
   readonly #seed: Int32Array;
 
-  constructor(memory: Memory, header: SnapshotHeader, tables: SnapshotTables) {
+  /** @param tablesCheck One that has found no fault. */
+  constructor(
+    memory: Memory,
+    header: SnapshotHeader,
+    tables: SnapshotTables,
+    tablesCheck: TablesCheck,
+  ) {
     this.#memory = memory;
+    this.#tablesCheck = tablesCheck;
     this.#header = header;
     this.#tables = tables;
     this.#slotShift = memory.pageShift - 2;
@@ -79,9 +90,8 @@ export class LinksCheck {
         if (item === NO_ITEM) continue;
         const bucket = (index << this.#slotShift) + slot;
         if (bucket >= HASH_BUCKETS) return "its hash index has more buckets than it says";
-        if (!isPlaced && this.#bucketOf(this.#hashOf(item)) !== bucket) {
-          return "an item is in a wrong bucket of its hash index";
-        }
+        const fault = isPlaced ? null : this.#itemFault(item, bucket);
+        if (fault !== null) return fault;
         isPlaced = true;
       }
     }
@@ -98,13 +108,18 @@ export class LinksCheck {
       const from = bucket - level;
       let item = this.#head(from);
       for (let items = 0; item !== NO_ITEM && items < BUCKET_ITEMS_MAX; items++) {
-        if (this.#bucketOf(this.#hashOf(item)) !== from) {
-          return "an item is in a wrong bucket of its hash index";
-        }
+        const fault = this.#itemFault(item, from);
+        if (fault !== null) return fault;
         item = this.#word(item, WORD.HASH_NEXT);
       }
     }
     return null;
+  }
+
+  /** Returns what is wrong with an item of a bucket, or null. */
+  #itemFault(item: ItemRef, bucket: number): string | null {
+    if (!this.#tablesCheck.isCarved(item)) return NO_SUCH_ITEM;
+    return this.#bucketOf(this.#hashOf(item)) === bucket ? null : WRONG_BUCKET;
   }
 
   #head(bucket: number): ItemRef {

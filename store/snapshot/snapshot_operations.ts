@@ -91,7 +91,7 @@ export class SnapshotOperations {
       if (fault !== null) return fault;
       if (page % SLICE_PAGES === 0) yield;
     }
-    return check.totalsFault() ?? new LinksCheck(this.#memory, header, tables).fault();
+    return check.totalsFault() ?? new LinksCheck(this.#memory, header, tables, check).fault();
   }
 
   /** Makes the store the one that was saved. Its pages have been written to `bytesOf` their pieces. */

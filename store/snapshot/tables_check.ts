@@ -2,6 +2,7 @@ import { memcachedItemBytes } from "../items/item_links.ts";
 import { chunkCount, runAt } from "../memory/chunk_runs.ts";
 import {
   HEADER_BYTES,
+  type ItemRef,
   KEY_LENGTH_MASK,
   NO_ITEM,
   optionalBytes,
@@ -196,6 +197,12 @@ export class TablesCheck {
       : count > 0 && this.#isChunk(newest, classId) && this.#isChunk(oldest, classId) &&
         (newest === oldest) === (count === 1);
     return isRight ? null : `class ${classId} has a queue with wrong ends`;
+  }
+
+  /** Whether a reference is one of a carved chunk: its words can be read. */
+  isCarved(ref: ItemRef): boolean {
+    const classId = this.#tables.pages[(ref >>> this.#refShift) * PAGE.WORDS + PAGE.CLASS];
+    return classId !== undefined && classId > 0 && this.#isChunk(ref, classId);
   }
 
   /** Whether a reference is one of a carved chunk of the class. */

@@ -4,7 +4,7 @@ import { Cache } from "../../../store/cache.ts";
 import { concatBytes } from "../../../store/base/bytes.ts";
 import { writeClock } from "../../../store/clock.ts";
 import { CLASS, PAGE, SUM } from "../../../store/memory/memory.ts";
-import { STATE, WORD } from "../../../store/memory/item.ts";
+import { NO_ITEM, STATE, WORD } from "../../../store/memory/item.ts";
 import { NEVER_SEC } from "../../../store/memory/slabs.ts";
 import { MIB } from "../../../store/limits.ts";
 import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
@@ -300,6 +300,31 @@ Deno.test("a number of buckets that is not the true one is refused, or does no h
       if (load(other, target) !== null) refused++;
     }
     assert(refused >= 4, `${refused}`);
+  }));
+
+Deno.test("a bucket that refers to no item is refused", () =>
+  withSeed(drawSeed(), (seed) => {
+    const target = LAYOUTS["leased"]!;
+    const saved = savedStore(target, randomFrom(seed));
+    const { layout } = saved.header;
+    const { directory, pages } = tablesIn(saved.header, saved.tables);
+    const page = directory[0]! >>> (layout.pageShift - 3);
+    let place = 0;
+    for (let at = 0; at < page; at++) if (pages[at * PAGE.WORDS + PAGE.CLASS] !== 0) place++;
+    for (const ref of [2 ** 31 - 1, -8, -(2 ** 31), 1, 64]) {
+      const bytes = concatBytes(saved.pages);
+      const slots = new Int32Array(
+        bytes.buffer,
+        place << layout.pageShift,
+        1 << layout.pageShift >> 2,
+      );
+      slots[slots.findIndex((item) => item !== NO_ITEM)] = ref;
+      assertEquals(
+        load({ ...saved, pages: [bytes] }, target),
+        "its hash index refers to no item",
+        `${ref}`,
+      );
+    }
   }));
 
 Deno.test("a sweep that was in the middle of a page begins it anew", () =>
