@@ -9,7 +9,7 @@ import {
   type NodeStep,
 } from "../flows/node_flows.ts";
 import type { NodeLink } from "./node_source.ts";
-import { mayPass, OriginClient, OriginRefusal } from "./origin_client.ts";
+import { isMalformed, mayPass, OriginClient, OriginRefusal } from "./origin_client.ts";
 import type { Address } from "../../peers/peer.ts";
 import type { DialOptions } from "../../peers/dial.ts";
 import * as wire from "./wire.ts";
@@ -98,7 +98,7 @@ export class Membership implements NodeLink {
         }
       } catch (error) {
         this.#leave(reasonOf(error));
-        if (error instanceof wire.WireError) pauseMs = MALFORMED_PAUSE_MS;
+        if (isMalformed(error)) pauseMs = MALFORMED_PAUSE_MS;
       }
       if (this.#isStopping) return;
       await this.#world.sleep(pauseMs);

@@ -156,6 +156,11 @@ export function mayPass(error: unknown): boolean {
 
 /** Whether it is unknown what became of a request that ended with this error. */
 export function isOutcomeUnknown(error: unknown): boolean {
-  return error instanceof PeerError || error instanceof WireError ||
+  return error instanceof PeerError || isMalformed(error);
+}
+
+/** Whether an origin has sent something that no origin sends. */
+export function isMalformed(error: unknown): boolean {
+  return error instanceof WireError || error instanceof LongReplyError ||
     (error instanceof OriginRefusal && !error.isError);
 }

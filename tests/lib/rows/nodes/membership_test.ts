@@ -11,6 +11,8 @@ const MEMBER_MS = 1000;
 /** A membership, and what it tells. */
 class Node implements AsyncDisposable {
   readonly events: string[] = [];
+  /** The pauses between its attempts, in milliseconds. */
+  readonly pausesMs: number[] = [];
   readonly membership: Membership;
   deadlineMs = 0;
   #told = (): void => {};
@@ -33,7 +35,11 @@ class Node implements AsyncDisposable {
         this.events.push(event);
         this.#told();
       },
-      sleep: () => Promise.resolve(),
+      sleep: (ms) => {
+        this.pausesMs.push(ms);
+        this.#told();
+        return Promise.resolve();
+      },
     };
     const address = { name: "origin", hostname: "127.0.0.1", port };
     this.membership = new Membership([address], world);
@@ -44,8 +50,18 @@ class Node implements AsyncDisposable {
   }
 
   async event(name: string): Promise<void> {
-    while (!this.events.includes(name)) {
-      await waitingFor(`event ${name}`, new Promise<void>((resolve) => this.#told = resolve));
+    await this.#until(`event ${name}`, () => this.events.includes(name));
+  }
+
+  /** Returns its first pause, in milliseconds. */
+  async firstPauseMs(): Promise<number> {
+    await this.#until("a pause", () => this.pausesMs.length > 0);
+    return this.pausesMs[0]!;
+  }
+
+  async #until(what: string, holds: () => boolean): Promise<void> {
+    while (!holds()) {
+      await waitingFor(what, new Promise<void>((resolve) => this.#told = resolve));
     }
   }
 
@@ -98,3 +114,22 @@ Deno.test("a node that must wait is no member, and asks until it may join", asyn
   await node.event("joined_origin");
   assertEquals([refusals, node.events], [4, ["left_origin", "joined_origin"]]);
 });
+
+for (
+  const [what, reply, pauseMs] of [
+    ["malformed", "NODE 1\r\nx", 1000],
+    ["longer than any renewal", "NODE 2000000000\r\n", 1000],
+    ["no error", "STORED\r\n", 1000],
+    ["an error", "SERVER_ERROR the database is down\r\n", 100],
+  ] as const
+) {
+  Deno.test(`a node joins again after ${pauseMs} ms when the answer to its poll is ${what}`, async () => {
+    using origin = new HostileOrigin({ memberMs: MEMBER_MS });
+    origin.replies.set("poll", () => reply);
+    mock.timers.enable({ apis: ["setTimeout"] });
+    await using node = new Node(origin, MEMBER_MS);
+    node.start();
+    assertEquals(await node.firstPauseMs(), pauseMs);
+    assertEquals(node.events.slice(0, 2), ["joined_origin", "left_origin"]);
+  });
+}
