@@ -1,6 +1,6 @@
-// What lies at a path, for files that this process reads, writes or renames.
+// Tells files from other things at a path, before this process reads, writes or renames them.
 
-/** Returns what a file is, in words. */
+/** Returns the kind of a file, for messages: "a FIFO". */
 export function kindOf(info: Deno.FileInfo): string {
   if (info.isFile) return "a file";
   if (info.isDirectory) return "a folder";
@@ -10,21 +10,21 @@ export function kindOf(info: Deno.FileInfo): string {
   return "a device";
 }
 
-/** Returns what lies at a path, a symbolic link itself; null: nothing. @throws The system's error. */
+/** Returns the entry at a path, without following a symbolic link; null: there is none. @throws The system's error. */
 export function entryAt(path: string): Deno.FileInfo | null {
   return orNull(() => Deno.lstatSync(path));
 }
 
-/** Returns what a path leads to, through symbolic links; null: nothing. @throws The system's error. */
+/** Returns the entry at a path, following symbolic links; null: there is none. @throws The system's error. */
 export function targetAt(path: string): Deno.FileInfo | null {
   return orNull(() => Deno.statSync(path));
 }
 
 /**
- * Reads a whole file. Refuses everything else, before it is opened: to open a FIFO waits until another process writes,
- * and no signal ends that. Pipes that a shell has opened for this process are allowed.
+ * Reads a whole file. Refuses a folder, a FIFO, a socket and a device before opening it: opening a FIFO waits until
+ * another process writes, and no signal ends that. Pipes that a shell has opened for this process are allowed.
  *
- * @throws The system's error, or one that says what the path is.
+ * @throws The system's error, or one that names the kind.
  */
 export function readRegularFile(path: string): Uint8Array<ArrayBuffer> {
   const info = Deno.statSync(path);
@@ -32,6 +32,11 @@ export function readRegularFile(path: string): Uint8Array<ArrayBuffer> {
     throw new Error(`it is ${kindOf(info)}, not a file`);
   }
   return Deno.readFileSync(path);
+}
+
+/** Reads a whole file as UTF-8. @throws As `readRegularFile`. */
+export function readRegularTextFile(path: string): string {
+  return new TextDecoder().decode(readRegularFile(path));
 }
 
 function orNull(stat: () => Deno.FileInfo): Deno.FileInfo | null {

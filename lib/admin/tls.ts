@@ -1,9 +1,9 @@
-import type { Buffer } from "node:buffer";
+import { Buffer } from "node:buffer";
 import { createPrivateKey } from "node:crypto";
-import { readFileSync } from "node:fs";
 import type { Duplex } from "node:stream";
 import { createServer, type SecureVersion, type TlsOptions, type TLSSocket } from "node:tls";
 import type { TlsSettings } from "../../protocol/settings.ts";
+import { readRegularFile } from "../file_kinds.ts";
 import { TlsError, type TlsMode } from "../net/transport.ts";
 import { reasonOf } from "../reason.ts";
 
@@ -115,7 +115,7 @@ export class AdminTls {
 
 function read(what: string, path: string): Buffer {
   try {
-    return readFileSync(path);
+    return Buffer.from(readRegularFile(path));
   } catch (error) {
     throw new TlsError(`Error loading the ${what}: ${path} : ${reasonOf(error)}`);
   }

@@ -1,4 +1,4 @@
-import { readRegularFile } from "../file_kinds.ts";
+import { readRegularTextFile } from "../file_kinds.ts";
 import { readLoginFile } from "../auth/user_file.ts";
 
 /** Name and password for a server. Characters below 256 stand for bytes. */
@@ -84,5 +84,5 @@ export function readDialOptions(
 
 /** Reads the certificates of an option. @returns Null for "". @throws Error with the path. */
 export function readCaCert(path: string): string | null {
-  return path === "" ? null : new TextDecoder().decode(readRegularFile(path));
+  return path === "" ? null : readRegularTextFile(path);
 }

@@ -1,5 +1,6 @@
 import type { TlsSettings } from "../../../protocol/settings.ts";
 import type { Lifecycle } from "../../lifecycle.ts";
+import { readRegularTextFile } from "../../file_kinds.ts";
 import { reasonOf } from "../../reason.ts";
 import {
   type BoundTransport,
@@ -111,7 +112,7 @@ export async function bindPortable(
 function readCertificate({ chainCert, key }: TlsSettings): Certificate {
   const read = (what: string, path: string): string => {
     try {
-      return Deno.readTextFileSync(path);
+      return readRegularTextFile(path);
     } catch (error) {
       throw new TlsError(`Error loading the ${what}: ${path} : ${reasonOf(error)}`);
     }

@@ -1,4 +1,4 @@
-import { readRegularFile } from "../../file_kinds.ts";
+import { readRegularTextFile } from "../../file_kinds.ts";
 import type { TransportEvent } from "../../net/transport.ts";
 import { reasonOf } from "../../reason.ts";
 import type { Backend } from "../databases/backend.ts";
@@ -18,7 +18,7 @@ const RETRY_MS = 1000;
 
 /** Reads a file of caches. @throws RangeError naming lines and allowed forms; the runtime's error. */
 export function readCachesFile(path: string): CacheAddress[] {
-  return parseCachesFile(new TextDecoder().decode(readRegularFile(path)), path);
+  return parseCachesFile(readRegularTextFile(path), path);
 }
 
 /** Keeps the list of caches: connects to them, changes the list, and tries again those that could not be emptied. */

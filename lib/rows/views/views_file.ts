@@ -1,4 +1,4 @@
-import { readRegularFile } from "../../file_kinds.ts";
+import { readRegularTextFile } from "../../file_kinds.ts";
 import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
 import { reasonOf } from "../../reason.ts";
 import { KeyTemplate } from "./key_template.ts";
@@ -24,7 +24,7 @@ const FIELDS = ["query", "value", "max-age", "changes"];
 export function readViewsFile(path: string, rowPrefixes: readonly string[]): Views {
   let text: string;
   try {
-    text = new TextDecoder().decode(readRegularFile(path));
+    text = readRegularTextFile(path);
   } catch (error) {
     throw new Error(`${path}: ${reasonOf(error)}`);
   }

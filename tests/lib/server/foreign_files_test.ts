@@ -94,6 +94,15 @@ Deno.test("files of views and of caches that are none are refused at once", asyn
   await assertRefused([...db, "--caches", fifo], 64, "it is a FIFO, not a file");
 });
 
+Deno.test("a certificate that is a FIFO is refused at once", async () => {
+  using folder = new Folder();
+  const fifo = folder.fifo("fifo");
+  const tls = ["--ssl-chain-cert", fifo, "--ssl-key", fifo];
+  await assertRefused(["-Z", ...tls], 64, "it is a FIFO, not a file");
+  const plain = ["-l", "notls:127.0.0.1", "--admin", "tls:0"];
+  await assertRefused(["-Z", ...tls, ...plain], 64, "it is a FIFO, not a file");
+});
+
 Deno.test("pid file and port file replace nothing of others", async () => {
   using folder = new Folder();
   const started = async (path: string, portPath: string): Promise<string> => {
