@@ -8,7 +8,7 @@ export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Returns a text with its control characters as \xNN: a log or a terminal must not obey a text of somebody else. */
+/** Returns a text with its control characters as \xNN: no text of a peer may control a terminal or forge a line of a log. */
 export function printable(text: string): string {
   return text.replace(
     /\p{Cc}/gu,

@@ -51,7 +51,7 @@ export const JOURNAL_NAME = "tokens.journal";
 /** The new name of a journal that could not be read. */
 export const DAMAGED_JOURNAL_NAME = "tokens.journal.damaged";
 const NEW_JOURNAL_NAME = "tokens.journal.new";
-/** All that a state directory may have beside its lock. */
+/** The files of a journal in a state directory. */
 export const JOURNAL_NAMES = [JOURNAL_NAME, DAMAGED_JOURNAL_NAME, NEW_JOURNAL_NAME] as const;
 const VERSION = 1;
 const HEADER = /^leased update tokens (\d+) ([0-9a-f-]{36})\n/;

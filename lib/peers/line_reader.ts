@@ -35,7 +35,7 @@ export class LineReader {
     this.#lineLengthMax = lineLengthMax;
   }
 
-  /** Whether nothing was received that was not taken. */
+  /** Whether every byte that was received was taken. */
   get isEmpty(): boolean {
     return this.#start === this.#end;
   }

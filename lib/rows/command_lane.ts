@@ -42,8 +42,8 @@ interface Waiting {
 }
 
 /**
- * Commands in progress. Each ends with its connection. Those that read rows go through a lane: few at a time, and only
- * while the replies that clients have not received leave memory to others.
+ * Commands in progress. A command ends with its connection. Commands that read rows wait in a lane: at most AT_ONCE are
+ * executed at the same time, and none begins while replies that clients have not received take too much memory.
  */
 export class CommandLane {
   readonly #cache: Cache;
@@ -69,7 +69,7 @@ export class CommandLane {
     this.#fail = fail;
   }
 
-  /** Executes a command: at once, or, if it reads rows, in its turn. */
+  /** Executes a command, at once unless it reads rows; those wait for the commands before them. */
   add(request: RowRequest, isRead: boolean): void {
     const controller = new AbortController();
     this.#controllers.set(request, controller);

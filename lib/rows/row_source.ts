@@ -18,7 +18,7 @@ export interface RowSource {
    *
    * @param request The line without CR LF, LF, and the value if the command has one.
    * @param addWrite Executes a write in the next group.
-   * @param signal Aborted when nobody waits for the reply any more.
+   * @param signal Aborted when the connection that waits for the reply has ended.
    * @returns The reply, with CR LF.
    */
   command(

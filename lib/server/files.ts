@@ -5,10 +5,10 @@ import { reasonOf } from "../reason.ts";
 /** memcached's environment variable with the path of the port file. */
 export const PORT_FILE_VARIABLE = "MEMCACHED_PORT_FILENAME";
 
-/** What the files contain, and memcached's. */
+/** Contents of these files and of memcached's, also of those whose writing was interrupted. */
 const PID_FILE = /^\d*\s*$/;
 const PORT_FILE = /^(?:(?:TCP|UDP) INET6?: \d+\n)*(?:[TU][A-Z 6:\d]*)?$/;
-/** A larger file is none of them. */
+/** Longest content that is compared with these forms, in bytes. */
 const FILE_BYTES_MAX = 64 * 1024;
 
 /** A file that could not be written. */
@@ -87,7 +87,7 @@ export function writePortFile(path: string, listens: readonly Listen[]): FilePro
 /**
  * Writes a file and renames it. Replaces no file of another program.
  *
- * @param form What the files of this kind contain, also one whose writing was interrupted.
+ * @param form Contents of files of this kind.
  */
 function replaceFile(
   what: string,
@@ -109,7 +109,7 @@ function replaceFile(
   }
 }
 
-/** Returns whether there is a file. @throws Error when there is something else, or another program's file. */
+/** Returns whether a path has a file of this form; false: it is free. @throws Error that names anything else. */
 function requireForm(path: string, form: RegExp): boolean {
   const info = entryAt(path);
   if (info === null) return false;

@@ -2,7 +2,7 @@ import { entryAt, kindOf } from "../file_kinds.ts";
 import { reasonOf } from "../reason.ts";
 import { MAGIC, SnapshotError } from "./snapshot_format.ts";
 
-// The files beside a snapshot, and whose they are. No file of another program is renamed, replaced or removed.
+// Checks a snapshot and the files beside it: no file of another program is renamed, replaced or removed.
 
 /** Names of files beside the snapshot. */
 export const SUFFIX = {
@@ -11,14 +11,15 @@ export const SUFFIX = {
   REFUSED: ".refused",
   LOCK: ".lock",
 } as const;
-/** As many as the system follows. */
+/** Most symbolic links that are followed, as on Linux. */
 const LINKS_MAX = 40;
 
 /**
- * Returns the path that a path leads to, through symbolic links: so all names of a snapshot have the same lock, and a
- * link stays when the file is renamed. Links to folders need no look.
+ * Follows symbolic links at the end of a path. So all names of a snapshot have the same lock, and a link stays when
+ * the file is renamed. Links to folders are left to the system.
  *
- * @throws SnapshotError
+ * @returns The path of the file, which may not exist.
+ * @throws SnapshotError after LINKS_MAX links.
  */
 export function resolvedPath(path: string): string {
   let at = path;
@@ -87,7 +88,7 @@ export function lock(path: string): Deno.FsFile {
   throw new SnapshotError(`the snapshot ${path} is in use by another server`);
 }
 
-/** `entryAt`. @throws SnapshotError */
+/** Returns `entryAt` of a path. @throws SnapshotError */
 function entry(path: string): Deno.FileInfo | null {
   try {
     return entryAt(path);

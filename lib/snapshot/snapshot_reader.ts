@@ -125,7 +125,7 @@ export class SnapshotReader {
     this.#file.close();
   }
 
-  /** Before memory for their checksums is allocated. */
+  /** Checks the number of pieces before memory for their checksums is allocated. @throws Error */
   #requirePieces({ layout }: SnapshotHeader, pieces: number): void {
     const found = pagePieces(this.tables.pages, layout.pageShift);
     const bytes = found.reduce((sum, piece) => sum + piece.bytes, 0);

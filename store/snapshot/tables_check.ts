@@ -16,7 +16,7 @@ import type { SnapshotHeader, SnapshotTables } from "./snapshot_header.ts";
 /** Of a ghost page: see `space/ghost.ts`. */
 const GHOST_SET_BYTES = 16;
 
-/** What the chunks of a class's pages add up to. */
+/** Sums of a class's items: those of each queue, and their bytes. */
 interface ClassTotals {
   small: number;
   main: number;

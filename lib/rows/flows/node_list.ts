@@ -5,7 +5,7 @@ import { waitFor } from "./takeover.ts";
 export const NODES_MAX = 1000;
 /** How long a node that is no member any more is shown. */
 const SHOWN_MS = 600_000;
-/** A node that has not confirmed a deletion after this share of its time delays writes: it asks as often. */
+/** A deletion delays writes if it is not confirmed within this share of the member time: a node polls as often. */
 const DELAY_SHARE = 0.25;
 
 /** A node, as `caches` shows it. */
@@ -206,7 +206,7 @@ export class NodeList {
   }
 
   /** Whether a session is known, and no deletion has waited for its node in vain. */
-  isBlameless(session: string, nowMs: number): boolean {
+  isPrompt(session: string, nowMs: number): boolean {
     const node = this.#find(session);
     return node !== undefined && !node.hasDelayed && !this.#delays(node, nowMs);
   }
@@ -217,7 +217,7 @@ export class NodeList {
   }
 
   /**
-   * The node has deleted all keys up to this number.
+   * Removes the deletions up to this number from those that a node must confirm.
    *
    * @throws RangeError for a number that was not sent to it: nothing is confirmed.
    */
@@ -240,7 +240,7 @@ export class NodeList {
     return { seq: due.at(-1)?.seq ?? 0, keys: due.map(({ key }) => key) };
   }
 
-  /** Returns what is due to a node, which gets it now: from here on it may confirm it. */
+  /** Returns the keys that are sent to a node now: from here on it may confirm them. */
   send(session: string, keysMax: number): DueKeys {
     const due = this.due(session, keysMax);
     const node = this.#live(session);
@@ -318,7 +318,7 @@ export class NodeList {
     return node?.isLost === false ? node : undefined;
   }
 
-  /** Has writes go on without a node. */
+  /** Ends the session of a node: writes no longer wait for it. */
   #end(node: Node, nowMs: number): void {
     assert(!node.isLost || node.pending.length === 0, "nothing is due at a node that is lost");
     if (this.#delays(node, nowMs)) {

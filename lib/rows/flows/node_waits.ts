@@ -3,10 +3,10 @@ import { NODES_MAX } from "./node_list.ts";
 /** First wait, as a share of the member time; each further one is twice as long. */
 const FIRST_SHARE = 1 / 8;
 const FIRST_MS_MAX = 1000;
-/** Longest wait, in member times: writes wait for less than a tenth of the time. */
+/** Longest wait, in member times: a node that never confirms delays writes for less than a tenth of all time. */
 const LONGEST_TIMES = 16;
 const LONGEST_MS_MAX = 60_000;
-/** How long after a wait the next one is a first one, in longest waits. */
+/** Time after which a wait is forgotten, in longest waits: the next one is a first one. */
 const FORGOTTEN_TIMES = 4;
 
 interface Wait {
@@ -29,7 +29,7 @@ export class NodeWaits {
     this.#longestMs = Math.min(LONGEST_TIMES * memberMs, LONGEST_MS_MAX);
   }
 
-  /** A write has waited for a node of this name in vain. */
+  /** Makes a name wait, because a write has waited for a node of it in vain. */
   add(name: string, nowMs: number): void {
     const last = this.#waits.get(name);
     // Several sessions may end by one write.
@@ -42,7 +42,7 @@ export class NodeWaits {
     this.#waits.set(name, { ms, untilMs: nowMs + ms });
   }
 
-  /** Returns how long a node of this name must wait. */
+  /** Returns how long a node of this name must wait, in milliseconds; 0: it need not. */
   leftMs(name: string, nowMs: number): number {
     const untilMs = this.#waits.get(name)?.untilMs ?? nowMs;
     return Math.max(0, untilMs - nowMs);

@@ -154,16 +154,21 @@ export class NodeDesk {
     this.#check(asked);
     this.#checkWait(asked);
     const joined = await this.#run(this.#service.join(asked.name, asked.session));
-    // The question of the session that has ended is answered now: it is over.
+    // Ends the poll of the old session, which is over.
     this.#polls.get(asked.session)?.();
     const { memberMs } = this.#world;
     return replyOf(new TextEncoder().encode(JSON.stringify({ ...joined, memberMs })));
   }
 
-  /** Whoever has the session of a node that writes do not wait for is not the one of its name that must wait. */
+  /**
+   * Checks that a node may join now. A wait is one of a name: a node of that name which still has a session, and delays
+   * no write, need not wait.
+   *
+   * @throws Error with WAIT_TEXT.
+   */
   #checkWait({ name, session }: wire.Join): void {
     const nowMs = this.#nowMs;
-    if (this.#waits.leftMs(name, nowMs) === 0 || this.#nodes.isBlameless(session, nowMs)) return;
+    if (this.#waits.leftMs(name, nowMs) === 0 || this.#nodes.isPrompt(session, nowMs)) return;
     throw new Error(wire.WAIT_TEXT);
   }
 

@@ -13,9 +13,9 @@ const UNKNOWN_COMMAND = latin1Text(REPLY.ERROR).trimEnd();
 const SESSION_OVER = latin1Text(REPLY.NOT_FOUND).trimEnd();
 const BLOCK = /^NODE (\d{1,10})$/;
 const ERROR = /^(?:ERROR$|(?:CLIENT|SERVER)_ERROR )/;
-/** Longer lines of an origin are cut. */
+/** Characters of an origin's line that are shown. */
 const SHOWN_MAX = 300;
-/** A reply may take so much longer than its time-out for each byte of it and of its request: 1 MB takes a second. */
+/** Time for a whole reply beyond its time-outs, per byte of its request and of the longest reply: a second per MB. */
 const MS_PER_BYTE = 0.001;
 
 /** The origin has answered a request with another line. The message is that line. */
@@ -72,7 +72,8 @@ export class OriginClient {
   }
 
   /**
-   * Sends a request and returns the block of its reply. Each piece of it has the time-out, all of it twice that.
+   * Sends a request and returns the block of its reply. Each read of the socket has the time-out; the whole reply has
+   * twice that, and MS_PER_BYTE.
    *
    * @param bytesMax The longest block that the node can use.
    * @param signal Gives the request up: the connection is closed, so that the origin ends it, too.

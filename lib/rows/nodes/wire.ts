@@ -26,15 +26,15 @@ const WRITE_BYTES = 48;
 const REPLY_BYTES = 40;
 const READ_BYTES = 32;
 const DUE_BYTES = 16;
-/** Longest reply to `join`. */
+/** Longest reply to `join`, in bytes. */
 export const JOINED_BYTES_MAX = 1024;
-/** Longest reply to `poll`: keys of 250 bytes, or prefixes of 255. */
+/** Longest reply to `poll`, in bytes: prefixes have up to 255, keys up to 250. */
 export const DUE_BYTES_MAX = DUE_BYTES + KEYS_MAX * (2 + 255);
-/** Other replies are at most so much longer than the largest row. */
+/** Length of the longest other reply beyond that of the largest row, in bytes. */
 export const REPLY_BYTES_MORE = BLOCK_BYTES + RECORDS_MAX * REPLY_BYTES;
 /** Longest `--member-time`, in milliseconds. */
 const MEMBER_MS_MAX = 3_600_000;
-/** Longest session: an origin of another version may write it in another way. */
+/** A session, of an origin of any version: one word. */
 const SESSION = /^[\x21-\x7e]{1,100}$/;
 /** Databases have versions of 63 bits. */
 const VERSION_MAX = 2 ** 63;
@@ -286,7 +286,7 @@ function wholeOf(number: number): number {
   return number;
 }
 
-/** @throws WireError when the number is not within the range. */
+/** Returns the number. @throws WireError that names `what`, the number and its range, when it is outside. */
 function within(number: number, least: number, most: number, what: string): number {
   if (number >= least && number <= most) return number;
   throw new WireError(`${what} is ${number}, and must be ${least} to ${most}`);
@@ -298,7 +298,7 @@ function versionIn(record: DataView): number {
   return version;
 }
 
-/** Returns when a row expires. Another program may have written anything into its column. */
+/** Returns the expiry time of a row, in seconds since 1970; 0: none, or another program has written no number. */
 function expiryOf(row: Row | null): number {
   const sec = Math.trunc(Number(row?.expiresUnixSec ?? 0));
   return Number.isSafeInteger(sec) ? sec : 0;
@@ -395,7 +395,11 @@ function replyOf(kind: typeof REPLIES[number], version: number, data: Uint8Array
 
 // --- reads -----------------------------------------------------------------------------------------
 
-/** Packs the first reads, as many as a block holds; the others are to be asked for again. */
+/**
+ * Packs the first reads, as many as a block holds. The node asks for the others again.
+ *
+ * @param asked Keys of the request; those behind the reads were not read.
+ */
 export function packReads(
   reads: readonly Read[],
   asked = reads.length,

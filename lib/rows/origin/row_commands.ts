@@ -18,7 +18,7 @@ type AddWrite = (write: QueuedWrite) => void;
 type Reply = string | Uint8Array<ArrayBuffer>;
 type Handler = (words: readonly string[], command: Command) => Promise<Reply> | Reply;
 
-/** What a command brings beside its words. */
+/** The parts of a command beside its words. */
 interface Command {
   /** The value behind its line. */
   readonly data: Uint8Array;

@@ -335,7 +335,7 @@ Deno.test("a session is its node's only: no other text ends, renews, reads or co
     list.leave(guess, 1);
     assertEquals(list.renew(guess, Infinity, 1), null, guess);
     assertEquals(list.isReadable(guess), false, guess);
-    assertEquals(list.isBlameless(guess, 1), false, guess);
+    assertEquals(list.isPrompt(guess, 1), false, guess);
     assertEquals(list.due(guess, 10), { seq: 0, keys: [] }, guess);
     // It may have the name of another one.
     list.leave(list.join("one", guess, 1)!, 1);
@@ -389,11 +389,11 @@ Deno.test("a session that ends while a deletion has waited for it is told of, ho
       const session = list.join("one", "", 0)!;
       list.renew(session, Infinity, 0);
       if (waitedMs !== null) list.delete([KEY], 0);
-      assert(list.isBlameless(session, 0));
-      assertEquals(list.isBlameless(session, waitedMs ?? 0), !isTold, name);
+      assert(list.isPrompt(session, 0));
+      assertEquals(list.isPrompt(session, waitedMs ?? 0), !isTold, name);
       end(list, session, waitedMs ?? 0);
       assertEquals(told, isTold ? ["one"] : [], `${name}, ${waitedMs}`);
-      assertEquals(list.isBlameless(session, 0) && isTold, false, name);
+      assertEquals(list.isPrompt(session, 0) && isTold, false, name);
     }
   }
 });
