@@ -8,7 +8,7 @@ export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Returns a text with its control characters as \xNN: no text of a peer may control a terminal or forge a line of a log. */
+/** Returns a text with its control characters as \xNN: a peer's text must not control a terminal or forge log lines. */
 export function printable(text: string): string {
   return text.replace(
     /\p{Cc}/gu,

@@ -77,15 +77,17 @@ export class LinksCheck {
     return (state & STATE.LINKED) !== 0 && ((state & STATE.MAIN) !== 0) === main;
   }
 
-  /** Every page of the index has the buckets that its place says, and none has more than there are. */
+  /** Each page of the index has the buckets of its place, and the last one has no more than there are. */
   #slotsFault(): string | null {
     const { HASH_BUCKETS } = this.#header.control;
     const slots = 1 << this.#slotShift;
     for (const [index, ref] of this.#tables.directory.entries()) {
       const words = this.#memory.words[ref >>> SEGMENT_SHIFT]!;
       const start = (ref & SEGMENT_MASK) << 1;
+      const isWhole = (index + 1) * slots <= HASH_BUCKETS;
       let isPlaced = false;
-      for (let slot = 0; slot < slots; slot++) {
+      // One bucket shows the place of a page: a large index must not be walked without a pause.
+      for (let slot = 0; slot < slots && !(isPlaced && isWhole); slot++) {
         const item = words[start + slot]!;
         if (item === NO_ITEM) continue;
         const bucket = (index << this.#slotShift) + slot;

@@ -15,7 +15,7 @@ import { type Configuration, coveringConfigurations } from "./covering.ts";
 import { isDeclared, ITEM_STEPS, play, ROW_STEPS, type Step } from "./script.ts";
 import { ConfiguredServer, SharedFiles } from "./setting.ts";
 
-/** So many that a run takes about a minute; the next seed chooses others. */
+/** Configurations of a run, which takes about a minute. The next seed chooses others. */
 const COUNT = 18;
 const ITEMS = "item:";
 const ROWS = "row:";
@@ -189,7 +189,7 @@ async function tryOut(
   await stop(setting);
 }
 
-/** What the tests of this file share, made by the first one. */
+/** Files and replies that the tests of this file share. The first test makes them. */
 let shared: Promise<{ files: SharedFiles; expected: Expected }> | null = null;
 
 async function makeShared(): Promise<{ files: SharedFiles; expected: Expected }> {

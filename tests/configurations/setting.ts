@@ -202,7 +202,7 @@ export class ConfiguredServer implements AsyncDisposable {
     const place = { url: `sqlite:${this.#folder}/db`, folder: this.#folder };
     const views = this.given.has("views") ? ["--views", `${this.#folder}/views`] : [];
     const { code, stderr } = await runInit(place, [
-      ...this.#given(TABLE_OPTIONS),
+      ...this.#wordsOf(TABLE_OPTIONS),
       "--follow",
       ...views,
       "--run",
@@ -210,8 +210,8 @@ export class ConfiguredServer implements AsyncDisposable {
     assertEquals(code, 0, stderr);
   }
 
-  /** Those of these options that are given. */
-  #given(names: readonly string[]): string[] {
+  /** Returns the words of those of these options that are given. */
+  #wordsOf(names: readonly string[]): string[] {
     return names.flatMap((name) => {
       const value = this.given.get(name);
       return value === undefined ? [] : [`--${name}`, value];
@@ -223,7 +223,7 @@ export class ConfiguredServer implements AsyncDisposable {
   }
 
   async #startOrigin(): Promise<string> {
-    const own = [...this.#given(["rows", "row-expiry"]), "--db", `sqlite:${this.#folder}/db`];
+    const own = [...this.#wordsOf(["rows", "row-expiry"]), "--db", `sqlite:${this.#folder}/db`];
     return await this.#startOther("origin-login", "origin-ca-cert", own);
   }
 
@@ -243,7 +243,7 @@ export class ConfiguredServer implements AsyncDisposable {
       this.server = await this.#launch(this.#words);
       return;
     }
-    const table = this.#given(["rows", ...TABLE_OPTIONS]);
+    const table = this.#wordsOf(["rows", ...TABLE_OPTIONS]);
     const first = await this.#launch(
       ["-p", "-1", "-t", "1", "--db", `sqlite:${this.#folder}/db`, ...table],
     );

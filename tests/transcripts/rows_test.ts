@@ -116,7 +116,7 @@ const REJOINED_OTHER_FILES = /^(?:tokens|locks|leases|meta_leases)/;
 const REJOINED_PLACES: Places = {
   "meta.txt": ["h and l tell +4", "N makes an empty +1", "R tells one +3"],
 };
-/** What differs because a cached row is served, and not because it is a row. */
+/** Differences of rows that are cached: not of rows as such. */
 const REJOINED_SAME: Places = {
   "debug.txt": ["debugtime moves +12"],
   "meta.txt": ["N makes an empty +2"],

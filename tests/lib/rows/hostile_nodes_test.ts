@@ -171,7 +171,7 @@ Deno.test("a node that confirms nothing is put out, and must wait", async () => 
   await until(async () => (await node.join("one")).startsWith("{"));
 });
 
-/** What a hostile client does again and again. */
+/** Requests that a hostile client sends again and again. */
 async function attack(origin: ServerProcess, name: string, isOver: () => boolean): Promise<number> {
   using node = await FalseNode.connect(origin);
   let attacks = 0;

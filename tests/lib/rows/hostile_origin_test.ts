@@ -57,7 +57,7 @@ async function trickle({ socket }: NodeRequest): Promise<null> {
   }
 }
 
-/** What no request may be answered with. */
+/** Malformed replies to any request. */
 const MALFORMED: Record<string, Reply> = {
   "no record": () => blockReply(""),
   "a record of noise": () => blockReply("\xff".repeat(100)),
@@ -79,7 +79,7 @@ const MALFORMED: Record<string, Reply> = {
 
 const one = (record: wire.SentReply): Reply => () => blockReply(wire.packReplies([record]));
 
-/** What a write must not be answered with. */
+/** Malformed replies to a write. */
 const MALFORMED_WRITES: Record<string, Reply> = {
   "more replies than writes": () => blockReply(wire.packReplies([reply(), reply()])),
   "an outcome that waits": one(reply({ outcome: Outcome.PARKED })),
@@ -249,7 +249,7 @@ const BAD_RENEWALS: Record<string, { seq: number; grantedMs: number; keys: strin
   "deletions of a fraction": { seq: 1.5, grantedMs: 1, keys: ["r:k"] },
 };
 
-Deno.test("a renewal that is none ends the membership, and the node joins again", async () => {
+Deno.test("a malformed renewal ends the membership, and the node joins again", async () => {
   using origin = new HostileOrigin({ memberMs: MEMBER_MS });
   behave(origin);
   await using node = await startMember(origin);

@@ -48,13 +48,13 @@ async function assertRefused(
   else assertMatch(ended.stderr, message);
 }
 
-Deno.test("a user file that is none is refused at once", async () => {
+Deno.test("a user file that is a FIFO or a folder is refused at once", async () => {
   using folder = new Folder();
   await assertRefused(["-Y", folder.fifo("fifo")], 71, "it is a FIFO, not a file");
   await assertRefused(["-Y", folder.folder("folder")], 71, "it is a folder, not a file");
 });
 
-Deno.test("a state directory that is none, or has the files of others, is refused at once", async () => {
+Deno.test("a state directory that is a file or a FIFO, or has files of others, is refused at once", async () => {
   using folder = new Folder();
   await assertRefused(["--state-dir", folder.fifo("fifo")], 71, "it is a FIFO, not a folder");
   const file = folder.file("file");
@@ -73,7 +73,7 @@ Deno.test("a state directory that is none, or has the files of others, is refuse
   assertEquals([...Deno.readDirSync(state)].length, 1);
 });
 
-Deno.test("a database that is none is refused at once", async () => {
+Deno.test("a database that is another file, a folder or a FIFO is refused at once", async () => {
   using folder = new Folder();
   const file = folder.file("file", "x".repeat(5000));
   await assertRefused(["--db", `sqlite:${file}`], 71, "not a database");
@@ -86,7 +86,7 @@ Deno.test("a database that is none is refused at once", async () => {
   await assertRefused(["--db", `sqlite:${database}`], 71, "is a FIFO");
 });
 
-Deno.test("files of views and of caches that are none are refused at once", async () => {
+Deno.test("FIFOs instead of files of views and of caches are refused at once", async () => {
   using folder = new Folder();
   const db = ["--db", `sqlite:${folder.path}/database`];
   const fifo = folder.fifo("fifo");

@@ -49,7 +49,7 @@ class Folder implements Disposable {
   }
 }
 
-/** What may lie at a path that is not ours. */
+/** Entries of other programs at a path. */
 const FOREIGN: Readonly<Record<string, (path: string) => void>> = {
   "a folder": (path) => {
     Deno.mkdirSync(path);
@@ -122,7 +122,7 @@ Deno.test("a device and an empty file are no snapshots, and a lock is a file", (
   assertThrows(() => folder.open(`${folder.path}/circle`), SnapshotError, "symbolic links");
 });
 
-Deno.test("what a killed process has left of a file is removed: nothing, or its first bytes", async () => {
+Deno.test("an unfinished file of a killed process is removed: an empty one, or its first bytes", async () => {
   using folder = new Folder();
   await folder.save();
   const whole = Deno.readFileSync(folder.file);

@@ -62,7 +62,7 @@ function savedStore(options: ChangedOptions, random: () => number): Saved {
   return { header, tables, pages: pieces.map((piece) => snapshots.bytesOf(piece).slice()) };
 }
 
-/** What becomes of a snapshot in a store: the fault that refuses it, or null. The store is checked. */
+/** Loads a snapshot into a store, and checks the store. @returns The fault that refuses the snapshot, or null. */
 function load(saved: Saved, changed: ChangedOptions): string | null {
   const { header } = saved;
   const fault = headerFault(header);
@@ -224,7 +224,7 @@ for (const [name, layout] of Object.entries(LAYOUTS)) {
     }));
 }
 
-Deno.test("what is no description of a store is refused", () => {
+Deno.test("a value that describes no store is refused", () => {
   for (const value of [null, undefined, 1, "x", [], {}, { layout: null }, { layout: {} }]) {
     assert(headerFault(value) !== null);
   }

@@ -6,7 +6,7 @@ import { KNOWN_NEEDS, KNOWN_OTHERS } from "./known_needs.ts";
 /** The report on a run of the tests. */
 export interface NeedsReport {
   readonly line: string;
-  /** What nobody has said to be ignored; empty: nothing. */
+  /** Tools for which more tests were ignored than are known; empty: none. */
   readonly complaints: readonly string[];
 }
 

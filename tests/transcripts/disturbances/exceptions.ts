@@ -1,7 +1,7 @@
 import type { TranscriptCase } from "../../support/sessions/transcript.ts";
 import type { Disturbance } from "./world.ts";
 
-/** What a disturbance changes rightly. */
+/** Cases whose replies a disturbance may change. */
 interface Exception {
   /** The beginnings of the names of disturbances. */
   readonly by: readonly string[];

@@ -14,10 +14,10 @@ import { bytesOf, type Peer, type Side } from "../../support/sessions/side.ts";
 import { held } from "../../support/store.ts";
 import { joinThread } from "../../support/threads.ts";
 
-/** Where a case is disturbed: before each of its requests and steps of the clock, or before the n-th alone. */
+/** The places of a case that are disturbed: before each request and step of the clock, or before the n-th alone. */
 export type Where = "everywhere" | number;
 
-/** What happens to a server beside the requests of a transcript. No reply may depend on it. */
+/** An event at a server beside the requests of a transcript. No reply may depend on it. */
 export interface Disturbance {
   readonly name: string;
   /** Options of the server, in front of those of the transcript. */
@@ -37,7 +37,7 @@ export class World implements Side {
   places = 0;
   #side: ConversationSide;
   #peers: WorldPeer[] = [];
-  /** What restarts have taken from counters. */
+  /** Counts that restarts have lost, by the name of the counter. */
   readonly #lost = new Map<string, number>();
   readonly #options: readonly string[];
   /** Options in front of those of the transcript. */
@@ -155,7 +155,7 @@ export class World implements Side {
     return isMoved;
   }
 
-  /** Has the other of two threads serve the connections that are between two requests. */
+  /** Moves the connections that are between two requests to the other of two threads. */
   changeThread(): boolean {
     const { shared, thread, protocols } = this.#side;
     const { settings, hooks } = thread;
@@ -219,7 +219,7 @@ export class World implements Side {
 /** A connection that outlives the servers it speaks to. */
 class WorldPeer implements Peer {
   inner: ConversationPeer;
-  /** What servers before have answered. */
+  /** Replies of the servers before. */
   #received = "";
   readonly #before: () => void;
 

@@ -3,7 +3,7 @@ import { Pool } from "../../../../lib/rows/databases/postgres/pool.ts";
 import { testDatabases } from "../../../support/servers/databases.ts";
 
 const TIMEOUT_MS = 300;
-/** So many statements may take as long as the whole test. */
+/** Statements that may take as long as the whole test. */
 const MANY = 1000;
 
 testDatabases("callers that have waited in vain get no session later", async ({ url }) => {
