@@ -5,6 +5,19 @@ import { tokenPersistence } from "./store_options.ts";
 type Values = ServerArguments["values"];
 type Name = keyof Values;
 
+/** Options of listed caches. */
+const OF_CACHES = ["cache-timeout", "cache-login", "cache-ca-cert"] as const;
+/** Options of an origin. */
+const OF_ORIGIN = [
+  ...["cache", "caches", ...OF_CACHES] as const,
+  ...["table", "key-column", "value-column", "version-column", "flags-column"] as const,
+  ...["expiry-column", "db-connections", "applied-ttl", "member-time", "member-drift"] as const,
+  ...["standby", "take-over", "follow", "lag-max", "lag-quarantine", "views"] as const,
+] as const;
+
+const isNode = (values: Values): boolean => values.origin.length > 0;
+const isOrigin = (values: Values): boolean => values.db !== "";
+
 /** The options that mean nothing unless `isMet`. The server's own options only: a command line of memcached starts. */
 const NEEDS:
   readonly (readonly [names: readonly Name[], isMet: (values: Values) => boolean, need: string])[] =
@@ -15,13 +28,30 @@ const NEEDS:
       [["token-recover"], (values) => tokenPersistence(values) === "journal", "--state-dir"],
       [
         ["token-entries"],
-        (values) => tokenPersistence(values) !== "off" || values.db !== "",
+        (values) => tokenPersistence(values) !== "off" || isOrigin(values),
         "--state-dir, --tokens volatile or --db",
       ],
       [
         ["counter-conn-limit", "counter-memory", "counter-interval"],
         (values) => values["counter-port"] !== 0,
         "--counter-port",
+      ],
+      [["node-name", "origin-login", "origin-ca-cert"], isNode, "--origin"],
+      [OF_ORIGIN, isOrigin, "--db"],
+      [
+        ["rows", "row-expiry", "db-timeout"],
+        (values) => isOrigin(values) || isNode(values),
+        "--db or --origin",
+      ],
+      [
+        ["expiry-column"],
+        (values) => !isOrigin(values) || values["row-expiry"] === "column",
+        "--row-expiry column",
+      ],
+      [
+        OF_CACHES,
+        (values) => !isOrigin(values) || values.cache.length > 0 || values.caches !== "",
+        "--cache or --caches",
       ],
     ];
 
@@ -40,8 +70,8 @@ export function checkNeeds({ values, given }: ServerArguments, errors: string[])
   }
   const hasNoLeases = given.has("lease-entries") && values["lease-entries"] === 0;
   const leave = "--lease-entries 0: rows are cached and locked under leases; leave that option out";
-  if (hasNoLeases && values.db !== "") errors.push(`--db and ${leave}`);
-  else if (hasNoLeases && values.origin.length > 0) errors.push(`--origin and ${leave}`);
+  if (hasNoLeases && isOrigin(values)) errors.push(`--db and ${leave}`);
+  else if (hasNoLeases && isNode(values)) errors.push(`--origin and ${leave}`);
   if (hasNoLeases && given.has("strict")) {
     errors.push(
       "--strict and --lease-entries 0: no lease could exist, so nothing could be stored; leave one of the two options out",

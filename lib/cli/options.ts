@@ -330,39 +330,11 @@ function toAdminActions({ values }: ServerArguments, errors: string[]): boolean 
   return true;
 }
 
-/** Options of listed caches. */
-const NEED_CACHES = ["cache-timeout", "cache-login", "cache-ca-cert"] as const;
-/** Options of an origin. */
-const NEED_DATABASE = [
-  ...["cache", "caches", ...NEED_CACHES] as const,
-  ...["table", "key-column", "value-column", "version-column", "flags-column"] as const,
-  ...["expiry-column", "db-connections", "applied-ttl", "member-time", "member-drift"] as const,
-  ...["standby", "take-over", "follow", "lag-max", "lag-quarantine", "views"] as const,
-] as const;
-/** Options of an origin and of a node. */
-const NEED_ROWS = ["rows", "row-expiry", "db-timeout"] as const;
-
 function toRows(parsed: ServerArguments, errors: string[]): RowArguments | null {
-  const { values, given } = parsed;
+  const { values } = parsed;
   const isNode = values.origin.length > 0;
   if (isNode && values.db !== "") errors.push("--origin and --db: give one of them");
-  for (const name of ["node-name", "origin-login", "origin-ca-cert"] as const) {
-    if (given.has(name) && !isNode) errors.push(`--${name}: needs --origin`);
-  }
-  if (values.db === "") {
-    for (const name of isNode ? NEED_DATABASE : [...NEED_DATABASE, ...NEED_ROWS]) {
-      if (given.has(name)) errors.push(`--${name}: needs --db`);
-    }
-    return isNode ? parsed : null;
-  }
-  if (given.has("expiry-column") && values["row-expiry"] !== "column") {
-    errors.push("--expiry-column: needs --row-expiry column");
-  }
-  if (values.cache.length > 0 || values.caches !== "") return parsed;
-  for (const name of NEED_CACHES) {
-    if (given.has(name)) errors.push(`--${name}: needs --cache or --caches`);
-  }
-  return parsed;
+  return isNode || values.db !== "" ? parsed : null;
 }
 
 function toSnapshot({ values }: ServerArguments, errors: string[]): SnapshotOptions | null {
