@@ -219,6 +219,7 @@ export class Snapshot {
     this.#isWriting = true;
     try {
       requireOwn(this.#path, false);
+      requireOwn(this.#path + SUFFIX.LOADED, true);
       await inSlices(cache.snapshots.prepare(removed), this.#onProgress);
       let progress: Progress | null = null;
       const file = createFile(writing);
@@ -230,6 +231,7 @@ export class Snapshot {
       const fileBytes = await writeStore(cache, file, writing, version, rows, onWritten);
       // Another program may have made a file meanwhile.
       requireOwn(this.#path, false);
+      requireOwn(this.#path + SUFFIX.LOADED, true);
       Deno.renameSync(writing, this.#path);
       this.#hasWriting = false;
       syncFolderOf(this.#path);

@@ -141,7 +141,7 @@ Deno.test("a file is written for its user only, and no other file is replaced", 
   const snapshot = folder.open();
   // Made by another program while the server runs.
   for (const [what, make] of Object.entries({ ...FOREIGN, ...LINKS })) {
-    for (const suffix of ["", ".new"]) {
+    for (const suffix of ["", ".new", ".loaded"]) {
       const path = folder.file + suffix;
       make(path);
       const before = folder.state;
