@@ -1,5 +1,5 @@
 import { configureSync, getLogger, type Logger, type LogRecord } from "@logtape/logtape";
-import { printable } from "./reason.ts";
+import { controlsEscaped } from "./reason.ts";
 
 /** The format of log lines: text for people, or one JSON object per line. */
 export type LogFormat = "text" | "json";
@@ -113,7 +113,7 @@ function timeText(unixMs: number): string {
 /** Writes a line to stderr, synchronously: line ends become spaces. Ignores a closed stderr. */
 export function writeStderr(line: string): void {
   try {
-    let bytes = encoder.encode(`${printable(line.replaceAll(/\s*\n\s*/g, " "))}\n`);
+    let bytes = encoder.encode(`${controlsEscaped(line.replaceAll(/\s*\n\s*/g, " "))}\n`);
     while (bytes.length > 0) bytes = bytes.subarray(Deno.stderr.writeSync(bytes));
   } catch {
     // The reader of stderr is gone.

@@ -9,7 +9,7 @@ export function reasonOf(error: unknown): string {
 }
 
 /** Returns a text with its control characters as \xNN: a peer's text must not control a terminal or forge log lines. */
-export function printable(text: string): string {
+export function controlsEscaped(text: string): string {
   return text.replace(
     /\p{Cc}/gu,
     (control) => `\\x${control.charCodeAt(0).toString(16).padStart(2, "0")}`,

@@ -1,7 +1,7 @@
 import { assert } from "../../../store/base/assert.ts";
 import { REPLY } from "../../../protocol/reply/replies.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
-import { printable, reasonOf } from "../../reason.ts";
+import { controlsEscaped, reasonOf } from "../../reason.ts";
 import { type Address, Peer, PeerError } from "../../peers/peer.ts";
 import type { DialOptions } from "../../peers/dial.ts";
 import { WAIT_TEXT, WireError } from "./wire.ts";
@@ -32,7 +32,7 @@ export class OriginRefusal extends Error {
     const isSessionOver = line === SESSION_OVER;
     const reason = isSessionOver
       ? "it has gone on without this node"
-      : printable(line.replace(/^[A-Z]+_ERROR /, "").slice(0, SHOWN_MAX));
+      : controlsEscaped(line.replace(/^[A-Z]+_ERROR /, "").slice(0, SHOWN_MAX));
     super(
       line === UNKNOWN_COMMAND
         ? `${origin} is no origin: a server with --db`
