@@ -53,10 +53,8 @@ export function readValueLength(conversation: RequestConversation, word: number)
  * Block. After an outcome, the caller answers it and returns `afterBlock`.
  */
 export function storeBlock(conversation: RequestConversation): Outcome | Block {
-  const { request, input, operation, cache, tunables, prefixes, work } = conversation.thread;
-  const valueOffset = request.lineEnd;
-  const { trailerLength } = request;
-  const end = valueOffset + operation.valueLength + trailerLength;
+  const { request, operation, tunables, prefixes } = conversation.thread;
+  const end = request.lineEnd + operation.valueLength + request.trailerLength;
   const complete = end <= request.inputEnd;
   if (
     !complete && operation.valueLength <= BUFFERED_VALUE_BYTES_MAX &&
@@ -65,15 +63,21 @@ export function storeBlock(conversation: RequestConversation): Outcome | Block {
     conversation.valueMissing = true;
     return Block.INCOMPLETE;
   }
-  if (tunables.detailEnabled && cache.parking?.isReplaying !== true) {
-    prefixes.countSet(operation);
-  }
-  if (!complete) return reserveBlock(conversation);
+  const outcome = complete ? storeComplete(conversation, end) : reserveBlock(conversation);
+  // A parked request is executed once more.
+  if (tunables.detailEnabled && outcome !== Outcome.PARKED) prefixes.countSet(operation);
+  return outcome;
+}
+
+/** Stores a data block that has arrived. @param end The byte behind it and its end marker. */
+function storeComplete(conversation: RequestConversation, end: number): Outcome {
+  const { request, input, operation, cache, work } = conversation.thread;
+  const { trailerLength } = request;
   request.next = end;
   if (trailerLength > 0 && input.view.getInt16(end - trailerLength, true) !== CRLF) {
     return cache.refuseBadChunk(operation);
   }
-  operation.valueOffset = valueOffset;
+  operation.valueOffset = request.lineEnd;
   const outcome = cache.store(operation);
   // A long value is copied for every piece.
   if (operation.item !== NO_ITEM && isExtending(operation)) {

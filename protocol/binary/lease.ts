@@ -6,6 +6,7 @@ import { Flow } from "../request.ts";
 import { Status } from "../reply/binary_status.ts";
 import { putItem } from "./read.ts";
 import { leaseDeadlineSec } from "../text/lease.ts";
+import { countDeletion } from "../text/write.ts";
 
 // Hot path: no allocation.
 
@@ -44,10 +45,8 @@ export function deletess(conversation: RequestConversation, binary: BinaryReques
   const { thread } = conversation;
   const { cache, operation, reply } = thread;
   if (!readDeadline(conversation, binary)) return Flow.DONE;
-  if (thread.tunables.detailEnabled) {
-    thread.prefixes.countDelete(operation);
-  }
   const outcome = cache.removeAndLease(operation);
+  countDeletion(thread, operation, outcome);
   if (outcome === Outcome.PARKED) return Flow.PARKED;
   const status = OUTCOME_STATUS[outcome];
   if (status !== Status.OK && status !== Status.NOT_FOUND) putError(reply, binary, status);

@@ -4,6 +4,7 @@ import { Outcome } from "../../store/outcome.ts";
 import type { RequestConversation } from "../conversation.ts";
 import { REFUSAL } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
+import { countDeletion } from "../text/write.ts";
 import { putCode, putEchoedFlags } from "./replies.ts";
 import { FIRST_FLAG } from "./request.ts";
 
@@ -18,9 +19,6 @@ export function metaDelete(conversation: RequestConversation, meta: MetaRequest)
     reply.put(refusal);
     return Flow.DONE;
   }
-  if (thread.tunables.detailEnabled) {
-    thread.prefixes.countDelete(meta);
-  }
   meta.beginOperation(operation);
   operation.deadlineSec = meta.touches ? deadlineSec(memory, meta.touchSeconds) : 0;
   operation.clientFlags = meta.clientFlags;
@@ -31,6 +29,7 @@ export function metaDelete(conversation: RequestConversation, meta: MetaRequest)
   } else if (meta.empties) outcome = cache.meta.empty(operation, meta.stale);
   else if (meta.stale) outcome = cache.meta.markStale(operation, meta.touches);
   else outcome = cache.remove(operation);
+  countDeletion(thread, meta, outcome);
   if (outcome === Outcome.PARKED) return Flow.PARKED;
   if (outcome === Outcome.NO_MEMORY) {
     reply.put(REFUSAL.OUT_OF_MEMORY);

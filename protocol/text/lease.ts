@@ -12,7 +12,7 @@ import { answer, argumentCount, readInt32, sendText, wordText } from "./answer.t
 import { MultigetKind } from "./read.ts";
 import { WORK } from "../work_budget.ts";
 import { readValueLength } from "../store_block.ts";
-import { refuseBlock, storeAndAnswer } from "./write.ts";
+import { countDeletion, refuseBlock, storeAndAnswer } from "./write.ts";
 
 // Hot path: no allocation.
 
@@ -61,7 +61,7 @@ export function getss(conversation: RequestConversation): Flow {
 /** deletess: removes what there is, and gives the asker the right to fill it. */
 export function deletess(conversation: RequestConversation): Flow {
   const { thread } = conversation;
-  const { request, numbers, operation, cache, reply, settings, tunables } = thread;
+  const { request, numbers, operation, cache, reply, settings } = thread;
   if (settings.leaseMask === 0) return Flow.UNKNOWN;
   const isTimed = argumentCount(request, 1) === 2;
   const keyWord = isTimed ? 2 : 1;
@@ -74,10 +74,8 @@ export function deletess(conversation: RequestConversation): Flow {
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
   operation.deadlineSec = leaseDeadlineSec(thread, isTimed ? numbers.value : 0);
   if (operation.deadlineSec === 0) return answer(conversation, REFUSAL.BAD_EXPTIME);
-  if (tunables.detailEnabled) {
-    thread.prefixes.countDelete(operation);
-  }
   const outcome = cache.removeAndLease(operation);
+  countDeletion(thread, operation, outcome);
   if (outcome === Outcome.PARKED) return Flow.PARKED;
   if (request.noreply) return Flow.DONE;
   switch (outcome) {

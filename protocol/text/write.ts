@@ -1,3 +1,4 @@
+import type { KeyBytes } from "../../store/base/bytes.ts";
 import { type DeleteCommand, StoreMode } from "../../store/operation.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import * as limitsModule from "../../store/limits.ts";
@@ -14,6 +15,7 @@ import {
 } from "../store_block.ts";
 import * as storeBlockModule from "../store_block.ts";
 import type { StoreReply } from "../tasks.ts";
+import type { RequestThread } from "../thread_context.ts";
 import { answer, answerOutcome } from "./answer.ts";
 
 const { KEY_LENGTH_MAX } = limitsModule;
@@ -107,12 +109,20 @@ export function removeKey(
   conversation: RequestConversation,
   deletedBy: DeleteCommand | null,
 ): Outcome {
-  const { operation, cache, tunables, prefixes } = conversation.thread;
-  if (tunables.detailEnabled && cache.parking?.isReplaying !== true) {
-    prefixes.countDelete(operation);
-  }
+  const { operation, cache } = conversation.thread;
   operation.deletedBy = deletedBy;
-  return cache.remove(operation);
+  const outcome = cache.remove(operation);
+  countDeletion(conversation.thread, operation, outcome);
+  return outcome;
+}
+
+/** Counts a deletion for `stats detail`, unless it is parked: then it is executed once more. */
+export function countDeletion(
+  { tunables, prefixes }: RequestThread,
+  key: KeyBytes,
+  outcome: Outcome,
+): void {
+  if (tunables.detailEnabled && outcome !== Outcome.PARKED) prefixes.countDelete(key);
 }
 
 /** `touch <key> <exptime>` */

@@ -1,4 +1,5 @@
 import { assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
+import { OPCODES } from "../../protocol/binary_opcodes.ts";
 import type { RowRequest } from "../../store/row_cache.ts";
 import { packetText } from "../support/sessions/binary_text.ts";
 import type { ConversationPeer } from "../support/sessions/conversation_side.ts";
@@ -357,4 +358,48 @@ Deno.test("stats detail counts each write once, of rows and of other items", () 
     peer.ask("stats detail dump\r\n"),
     "PREFIX p get 0 hit 0 set 1 del 0\r\nPREFIX r get 0 hit 0 set 2 del 0\r\nEND\r\n",
   );
+});
+
+Deno.test("stats detail counts the deletion of a row once, by whatever command", () => {
+  const packet = (opcode: number, extras: string): string =>
+    packetText({ opcode, key: "r:k", extras });
+  const deletions = [
+    "delete r:k\r\n",
+    "md r:k\r\n",
+    "deletess r:k\r\n",
+    packet(OPCODES.Delete[0], ""),
+    packet(OPCODES.DeleteSS[0], "\0\0\0\x0a"),
+  ];
+  for (const deletion of deletions) {
+    using rows = new Rows(["--rows", "r:"]);
+    const peer = rows.connect();
+    peer.ask("stats detail on\r\n");
+    rows.ask(rows.connect(), deletion);
+    assertEquals(
+      peer.ask("stats detail dump\r\n"),
+      "PREFIX r get 0 hit 0 set 0 del 1\r\nEND\r\n",
+      deletion,
+    );
+  }
+});
+
+Deno.test("stats detail counts a write behind a request for a row once", () => {
+  for (const first of ["get r:a", "gets r:a", "delete r:a", "set r:a 0 0 1\r\nx"]) {
+    using rows = new Rows(["--rows", "r:"]);
+    const peer = rows.connect();
+    peer.ask("stats detail on\r\n");
+    const others = "delete p:k\r\nset p:k 0 0 1\r\n1\r\ndelete p:l\r\nget p:k\r\n";
+    rows.ask(rows.connect(), `${first}\r\n${others}`);
+    rows.ask(rows.connect(), `${first.replace("r:a", "r:b")}\r\nms q:k 1\r\n1\r\nmd q:k\r\n`);
+    assertEquals(
+      peer.ask("stats detail dump\r\n").split("\r\n").filter((line) => !line.includes(" r ")),
+      [
+        "PREFIX p get 1 hit 1 set 1 del 2",
+        "PREFIX q get 0 hit 0 set 1 del 1",
+        "END",
+        "",
+      ],
+      first,
+    );
+  }
 });
