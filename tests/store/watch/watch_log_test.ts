@@ -104,3 +104,19 @@ Deno.test("the log is on while a watcher is open", () => {
   assertEquals(watch.isOn, false);
   assertEquals(watchLog.count, 0);
 });
+
+Deno.test("a watcher in the place of one that read nothing begins with its own lines", () => {
+  const store = new TestStore({ watchRingBytes: 1000 });
+  const { watchLog } = store.cache.links;
+  const first = watchLog.open(WatchEvent.FETCHERS, 0, 1);
+  for (let n = 0; n < 20; n++) store.get(`old-${n}`);
+  watchLog.close(first);
+  assertEquals(watchLog.open(WatchEvent.MUTATIONS, 0, 2), first);
+  store.cache.enter();
+  store.cache.leave();
+  assertEquals(watchLog.takeReady(0), 0);
+  store.store(StoreMode.SET, "new", "1");
+  assertEquals(watchLog.takeReady(0), 2);
+  const text = taken(watchLog, first);
+  assert(/^ts=\S+ gid=20 type=item_store key=new /.test(text), text);
+});
