@@ -27,6 +27,8 @@ Deno.test("counts stand under what precedes the first delimiter", () => {
   ]);
   table.clear();
   assertEquals([...table], []);
+  table.countDelete(key("other:1"));
+  assertEquals([...table], [{ prefix: "other", get: 0, hit: 0, set: 0, delete: 1 }]);
 });
 
 Deno.test("all threads see the same counts", () => {
