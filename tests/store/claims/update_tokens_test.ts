@@ -66,6 +66,18 @@ Deno.test("a quarantine with an end is over by itself", () => {
   assertEquals(store.store(SET, "k", "x"), Outcome.STORED);
 });
 
+Deno.test("an operator's quarantine replaces one with an end", () => {
+  const store = new TestStore();
+  const { tokens } = store.cache;
+  tokens.quarantineFor(60);
+  tokens.quarantine(true);
+  store.clock(61_000);
+  store.cache.maintain();
+  assertEquals(store.store(SET, "k", "x"), Outcome.NOT_STORED);
+  tokens.quarantine(false);
+  assertEquals(store.store(SET, "k", "x"), Outcome.STORED);
+});
+
 /** The records that the journal would be given, and what it says of them. */
 function settle(store: TestStore, isWritten: boolean): void {
   const { journal } = store.cache;
