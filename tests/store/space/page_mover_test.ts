@@ -34,6 +34,18 @@ Deno.test("movePage() takes a page from a class to another, and what lived in it
   }
 });
 
+Deno.test("movePage() removes nothing from a full store that must not evict", () => {
+  using store = new TestStore({ evictions: false, memoryLimitBytes: 2 * MIB });
+  const value = ".".repeat(1000);
+  const isStored = (n: number): boolean =>
+    store.store(StoreMode.SET, `key-${n}`, value) === Outcome.STORED;
+  let count = 0;
+  while (isStored(count)) count++;
+  const source = fill(store, 1);
+  assertEquals(movePage(store.cache, source, 1), MoveResult.BUSY);
+  for (let n = 0; n < count; n++) assert(store.get(`key-${n}`) !== undefined, `key-${n}`);
+});
+
 Deno.test("movePage() to 0 gives the page to the pool, and from 0 takes it there", () => {
   using store = new TestStore();
   const source = fill(store, 1000);
