@@ -241,6 +241,8 @@ export class ConversationPeer implements Peer {
   #received = "";
   #closed = false;
   readonly #after: () => void;
+  /** Called between two slices, when other connections are served. */
+  between: () => void = () => {};
 
   /**
    * @param after Called after everything that others may have waited for.
@@ -389,6 +391,7 @@ export class ConversationPeer implements Peer {
         const rest = input.bytes.slice(start, end);
         input.bytes.fill(0x21);
         reply.region.bytes.fill(0x21);
+        this.between();
         input.bytes.set(rest, 0);
         end -= start;
         start = 0;
