@@ -336,6 +336,22 @@ Deno.test("an authentication that arrives in two pieces, cut at any byte, is the
   });
 });
 
+Deno.test("a login of any length is refused whole, and the next one is read", () => {
+  withSide((side) => {
+    for (const length of [100, 3000, 4000, 4096, 4097, 4098, 10_000, 16_300]) {
+      const peer = side.connect();
+      const byText = textLogin("ann", "x".repeat(length)) + textLogin("ann", "nna");
+      assertEquals(peer.ask(`${byText}mn\r\n`), `${FAILED}STORED\r\nMN\r\n`, `${length}`);
+      peer.disconnect();
+      const other = side.connect();
+      const refused = other.ask(saslLogin("ann", "x".repeat(length)));
+      assertEquals(other.ask(saslLogin("ann", "x".repeat(100))), refused, `${length}`);
+      assertStringIncludes(other.ask(saslLogin("ann", "nna")), "Authenticated", `${length}`);
+      other.disconnect();
+    }
+  });
+});
+
 Deno.test("what comes before authentication takes bounded memory", () => {
   withSide((side) => {
     const waiting = [
