@@ -56,7 +56,11 @@ class ReadStore extends TestStore {
     const before = this.memory.segments.map(({ bytes }) => bytes.slice());
     this.hits.apply();
     assertEquals(this.hits.hasDelayed, false);
-    assertEquals(this.memory.segments.map(({ bytes }) => bytes.slice()), before);
+    for (const [segment, { bytes }] of this.memory.segments.entries()) {
+      const old = before[segment]!;
+      // The difference of two whole stores would not fit the memory.
+      assertEquals(bytes.findIndex((byte, at) => byte !== old[at]), -1, "the first changed byte");
+    }
     this.check();
   }
 
