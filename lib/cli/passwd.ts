@@ -59,9 +59,10 @@ function readHidden(prompt: string): Uint8Array {
   const show = (text: string): void => {
     Deno.stderr.writeSync(new TextEncoder().encode(text));
   };
-  show(prompt);
+  // Before the prompt: a program that waits for it may answer at once.
   Deno.stdin.setRaw(true);
   try {
+    show(prompt);
     return checked(readBytes(editTyped));
   } finally {
     Deno.stdin.setRaw(false);

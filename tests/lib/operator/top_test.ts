@@ -9,10 +9,10 @@ import {
 } from "../../../lib/operator/top/screen.ts";
 import type { Sample } from "../../../lib/operator/top/views.ts";
 import { startMemcachedTcp, testWithMemcached } from "../../support/servers/memcached.ts";
+import { HAS_SCRIPT, Pty } from "../../support/servers/pty.ts";
 import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
 import { MAIN, ServerProcess } from "../../support/servers/server_process.ts";
 import { bytesOf, textOf } from "../../support/sessions/side.ts";
-import { waitingFor } from "../../support/waiting.ts";
 import { needs } from "../../support/needs/needs.ts";
 
 function table(text: string): Map<string, string> {
@@ -160,66 +160,6 @@ Deno.test("leased top reads servers at Unix sockets", async () => {
   await Deno.remove(folder, { recursive: true });
 });
 
-/** A terminal of script(1), of util-linux. */
-class Pty implements AsyncDisposable {
-  /** What the screen was sent since the last `until`. */
-  shown = "";
-  readonly #child: Deno.ChildProcess;
-  readonly #keys: WritableStreamDefaultWriter<Uint8Array>;
-  readonly #output: ReadableStreamDefaultReader<Uint8Array>;
-
-  constructor(size: string, args: readonly string[], env: Readonly<Record<string, string>>) {
-    const line = [Deno.execPath(), ...ARGS, ...args].join(" ");
-    this.#child = new Deno.Command("script", {
-      args: ["-qefc", `stty ${size}; exec ${line}`, "/dev/null"],
-      env,
-      stdin: "piped",
-      stdout: "piped",
-      stderr: "null",
-    }).spawn();
-    this.#keys = this.#child.stdin.getWriter();
-    this.#output = this.#child.stdout.getReader();
-  }
-
-  async press(keys: string): Promise<void> {
-    this.shown = "";
-    await this.#keys.write(bytesOf(keys));
-  }
-
-  async until(text: string): Promise<void> {
-    while (!this.shown.includes(text)) {
-      assert(await this.#more(), `ended before ${text}: ${JSON.stringify(this.shown)}`);
-    }
-  }
-
-  /** Returns the exit status, after the end of the output. */
-  async ended(): Promise<number> {
-    while (await this.#more());
-    return (await this.#child.status).code;
-  }
-
-  async #more(): Promise<boolean> {
-    const reading = this.#output.read();
-    const { value } = await waitingFor(() => `a screen after ${this.shown.slice(-200)}`, reading);
-    this.shown += value === undefined ? "" : textOf(value);
-    return value !== undefined;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#keys.close().catch(() => {});
-    try {
-      this.#child.kill();
-    } catch {
-      // It has ended.
-    }
-    await this.#output.cancel();
-    await this.#child.status;
-  }
-}
-
-const HAS_SCRIPT = Deno.build.os === "linux" &&
-  new Deno.Command("sh", { args: ["-c", "command -v script"], stdout: "null" }).outputSync()
-    .success;
 // deno-lint-ignore no-control-regex
 const OUR_SEQUENCES = /\x1b\[(?:\?1049[hl]|\?25[hl]|H|K)/g;
 
@@ -231,7 +171,7 @@ Deno.test(
     using client = await server.connect();
     await client.ask("set a 0 0 1\r\n1\r\n", "STORED\r\n");
     const args = [`127.0.0.1:${server.port}`, "--interval", "100"];
-    await using pty = new Pty("cols 60 rows 12", args, { NO_COLOR: "" });
+    await using pty = new Pty("cols 60 rows 12", [...ARGS, ...args], { NO_COLOR: "" });
     await pty.until(`127.0.0.1:${server.port} `);
     assertStringIncludes(pty.shown, "\x1b[7mserver*");
     await pty.press("\t");
@@ -258,7 +198,7 @@ Deno.test("leased top sends a terminal nothing that a hostile server wrote", {
     "END\r\n",
   ]);
   const args = [`127.0.0.1:${server.port}`, "--interval", "100"];
-  await using pty = new Pty("cols 300 rows 12", args, { NO_COLOR: "1" });
+  await using pty = new Pty("cols 300 rows 12", [...ARGS, ...args], { NO_COLOR: "1" });
   for (const view of ["servers", "commands", "classes", "threads", "connections", "hotkeys"]) {
     await pty.until(`leased top: ${view}, `);
     if (view !== "classes" && view !== "commands") await pty.until("evil");

@@ -10,6 +10,9 @@ import {
   testTransports,
   until,
 } from "../../support/servers/server_process.ts";
+import { isPasswordOf } from "../../../lib/auth/scrypt.ts";
+import { needs } from "../../support/needs/needs.ts";
+import { HAS_SCRIPT, Pty } from "../../support/servers/pty.ts";
 import {
   binaryReplies,
   saslLogin,
@@ -250,3 +253,20 @@ Deno.test("leased passwd refuses what no client could send", async () => {
     assertStringIncludes(text(stderr), message);
   }
 });
+
+Deno.test(
+  "a password that is typed is not shown, and is what the corrections have left of it",
+  needs("script", HAS_SCRIPT),
+  async () => {
+    const args = ["run", "--no-prompt", path("main.ts"), "passwd", "ann"];
+    await using pty = new Pty("cols 300 rows 12", args, { NO_COLOR: "1" });
+    await pty.until("Password: ");
+    await pty.press("hidx\x7fd\xe2\x82\xac\x7fen\r");
+    await pty.until("Again: ");
+    await pty.press("hidden\r");
+    assertEquals(await pty.ended(), 0, pty.shown);
+    const [, hash] = /^\r\nann:(\S+)\r\n$/.exec(pty.shown) ?? [];
+    assert(hash !== undefined, pty.shown);
+    assert(await isPasswordOf(new TextEncoder().encode("hidden"), hash));
+  },
+);

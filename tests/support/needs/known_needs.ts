@@ -35,7 +35,7 @@ export const KNOWN_NEEDS: Readonly<Record<string, number>> = {
   "python3": 2,
   "root": 1,
   "saslpasswd2": 10,
-  "script": 2,
+  "script": 3,
   "spymemcached-binary": 2,
   "spymemcached-text": 3,
   "strace, setpriv and systemd-analyze": 1,
