@@ -100,7 +100,9 @@ export function compressed<Value>(
   return {
     encode: (value) => {
       const plain = codec.encode(value);
-      if (plain.bytes.length < minBytes) return plain;
+      // A codec that compresses already: one flag cannot say that it was done twice.
+      const isCompressed = (plain.flags & COMPRESSED_FLAG) !== 0;
+      if (plain.bytes.length < minBytes || isCompressed) return plain;
       const bytes = deflateRawSync(plain.bytes);
       if (bytes.length >= plain.bytes.length) return plain;
       return { bytes, flags: plain.flags | COMPRESSED_FLAG };
