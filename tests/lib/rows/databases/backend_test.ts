@@ -374,7 +374,11 @@ Deno.test("SQLite: a file that cannot be opened says what is needed", async () =
   const path = `${database.folder}/rows.db`;
   const needs = "the folder must exist, and folder and file must be writable";
   assertThrows(() => new SqliteBackend(`${database.folder}/none/rows.db`), Error, needs);
-  assertThrows(() => new SqliteBackend(database.folder), Error, needs);
+  assertThrows(
+    () => new SqliteBackend(database.folder),
+    Error,
+    `${database.folder} is a folder, not a file`,
+  );
   Deno.writeTextFileSync(path, "another file ".repeat(100));
   assertThrows(() => new SqliteBackend(path), Error, "file is not a database");
   Deno.removeSync(path);
