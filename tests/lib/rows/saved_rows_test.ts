@@ -13,7 +13,9 @@ import {
   type Client,
   leastPermissions,
   ServerProcess,
+  until,
 } from "../../support/servers/server_process.ts";
+import { read, Shop, VIEWS } from "./views/shop.ts";
 
 // Origins that restart with --snapshot: rows come back only where they are those of the database.
 
@@ -75,6 +77,16 @@ async function reads(client: Client): Promise<number> {
   const counts = [...stats.matchAll(/STAT gets_(?:un)?cacheable (\d+)/g)];
   assertEquals(counts.length, 2, stats);
   return counts.reduce((sum, [, count]) => sum + Number(count), 0);
+}
+
+/** Reads a key until the cache keeps it. */
+async function untilCached(client: Client, key: string): Promise<void> {
+  await until(async () => {
+    await read(client, key);
+    const before = await reads(client);
+    await read(client, key);
+    return await reads(client) === before;
+  });
 }
 
 /** Stores rows, reads them into the cache, and stops the origin. */
@@ -302,6 +314,26 @@ testDatabases(
       await origin.stop();
     } finally {
       cache.signal("SIGCONT");
+    }
+  },
+);
+
+testDatabases(
+  "views do not come back: the next file of views may say otherwise",
+  async (database) => {
+    await using shop = await Shop.open(database);
+    const args = ["--snapshot", `${shop.path}.items`];
+    for (const [column, value] of [["id", "2"], ["code", "c"]]) {
+      const views = VIEWS.replace("SELECT id FROM", `SELECT ${column} FROM`);
+      await Deno.writeTextFile(shop.path, views);
+      for (let start = 0; start < 2; start++) {
+        await using origin = await shop.start(args);
+        using client = await origin.connect();
+        assertEquals(await read(client, "name:Chess"), value);
+        await untilCached(client, "name:Chess");
+        const { code, stderr } = await origin.stop();
+        assertEquals(code, 0, stderr);
+      }
     }
   },
 );

@@ -6,7 +6,7 @@ import { checkStore } from "../../../store/check/check.ts";
 import { writeClock } from "../../../store/clock.ts";
 import { MIB, ROOM_WAIT_SEC } from "../../../store/limits.ts";
 import { NO_ITEM } from "../../../store/memory/item.ts";
-import { CONTROL, createSharedMemory, Memory } from "../../../store/memory/memory.ts";
+import { CLASSES_MAX, CONTROL, createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { REQUEST } from "../../../store/memory/request_layout.ts";
 import { Operation } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
@@ -280,21 +280,31 @@ class Writer {
   readonly #cache: Cache;
   readonly #operation: Operation;
 
-  constructor(cache: Cache, key: string, owner: number, bytes: number) {
+  constructor(cache: Cache, key: string, owner: number, bytes: number, flags = 0) {
     this.#cache = cache;
     this.#operation = new Operation(region(key + "v".repeat(bytes)));
     this.#operation.begin(0, key.length);
     this.#operation.owner = owner;
     this.#operation.valueOffset = key.length;
     this.#operation.valueLength = bytes;
+    this.#operation.clientFlags = flags;
   }
 
   store(): Outcome {
+    return this.#ask((cache, operation) => cache.store(operation));
+  }
+
+  /** Waits for memory as a value does that has arrived in pieces, before it is stored. */
+  awaitRoom(): Outcome {
+    return this.#ask((cache, operation) => cache.parking!.awaitRoom(operation));
+  }
+
+  #ask(ask: (cache: Cache, operation: Operation) => Outcome): Outcome {
     const cache = this.#cache;
     const parking = cache.parking!;
     cache.enter();
     parking.session = this.session;
-    const outcome = cache.store(this.#operation);
+    const outcome = ask(cache, this.#operation);
     if (outcome === Outcome.PARKED) parking.isAnswered(parking.awaited);
     this.session = parking.session;
     parking.session = null;
@@ -305,6 +315,15 @@ class Writer {
   leave(): void {
     held(this.#cache, () => this.#cache.parking!.abandon(this.session!));
   }
+}
+
+/** Chunks in use, also those of items that nobody refers to. */
+function chunksIn(cache: Cache): number {
+  let chunks = 0;
+  for (let classId = 0; classId < CLASSES_MAX; classId++) {
+    chunks += cache.inspector.classWord(classId, "USED");
+  }
+  return chunks;
 }
 
 function readyIn(cache: Cache): number[] {
@@ -367,6 +386,60 @@ Deno.test("a write that waits for memory lets no other of its connection go firs
   assertEquals(ahead.store(), Outcome.PARKED);
   assertEquals(ahead.session, null, "ahead of its turn it does not wait");
   assert(parking.hasLeftAhead);
+});
+
+Deno.test("a write that waits for memory gives up what its connection has read ahead", () => {
+  const { cache, free } = makeFullCache(999);
+  const { requests } = cache.rows!;
+  const writer = new Writer(cache, "k", 1, 1000);
+  cache.enter();
+  const parking = cache.parking!;
+  parking.session = null;
+  parking.read(keyIn(cache, region("ahead"), 5), 1);
+  writer.session = parking.session;
+  parking.session = null;
+  cache.leave();
+  assertEquals(writer.awaitRoom(), Outcome.PARKED);
+  assertEquals(requests.inUse, 1, "the read is given up");
+  free();
+  assertEquals(writer.store(), Outcome.PARKED);
+  assertEquals(take(cache).map(({ key }) => key), ["k"]);
+  assertEquals(requests.inUse, 1);
+});
+
+Deno.test("the database gets the client flags that the client gave, all 32 bits of them", () => {
+  const cache = makeCache();
+  for (const flags of [0, 1, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff]) {
+    assertEquals(new Writer(cache, "k", 1, 5, flags).store(), Outcome.PARKED);
+    assertEquals(take(cache).map((request) => request.flags), [flags]);
+  }
+});
+
+Deno.test("an answer for a connection that ends while its row is copied leaves nothing behind", () => {
+  const cache = makeCache();
+  const { requests, detached } = cache.rows!;
+  const data = new Uint8Array(100_000);
+  cache.enter();
+  const slot = requests.take(RowKind.TOUCH, keyIn(cache, region("k"), 1), 1, 0);
+  requests.submit(slot);
+  cache.leave();
+  const [request] = take(cache);
+  const { inUse } = requests;
+  const before = chunksIn(cache);
+  let left = 0;
+  const { leave } = cache;
+  cache.leave = () => {
+    // The first time is in the middle of the copy.
+    if (left++ === 0) requests.orphan(slot);
+    leave.call(cache);
+  };
+  cache.rows!.answer(request!, Outcome.TOUCHED, {
+    version: 1,
+    row: { flags: 0, version: 1, data },
+  });
+  assertEquals(left, 2);
+  assertEquals([inUse, requests.inUse, detached.count], [1, 0, 0]);
+  assertEquals(chunksIn(cache), before);
 });
 
 Deno.test("rows of a prefix are removed, with the leases under which they are read", () => {

@@ -322,6 +322,16 @@ Deno.test("an item that is stored again between all looks is no difference", asy
   assertEquals(countsOf(lines[0])["unsettled"], 1);
 });
 
+Deno.test("an item that is stored again between two looks, and then stays, is a difference", async () => {
+  let looks = 0;
+  const { lines } = await auditScript({
+    list: oneKey,
+    item: (key) => [`VA 3 k${key} f0 c${++looks === 1 ? 1 : 2}\r\nbad\r\n`],
+  });
+  const { different, unsettled } = countsOf(lines.at(-1));
+  assertEquals([different, unsettled], [1, 0]);
+});
+
 Deno.test("an item that is removed before the second look is no difference", async () => {
   let looks = 0;
   const { code, lines } = await auditScript({

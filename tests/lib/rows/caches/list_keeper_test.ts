@@ -29,3 +29,41 @@ Deno.test("clients are retired when their caches have left the list, and no othe
   assertEquals(retired, ["127.0.0.1:1", "127.0.0.1:3"]);
   keeper.close();
 });
+
+/** Makes lists of caches the list, one after the other, with a database and caches that do as they are told. */
+async function membersAfter(...lists: readonly (readonly CacheAddress[])[]): Promise<unknown[]> {
+  const keeper = new ListKeeper(
+    (hostname, port) => new CacheClient(hostname, port, options),
+    () => {},
+  );
+  let epoch = 0;
+  const changer: ListChanger = {
+    isDeposed: false,
+    changeCaches(target) {
+      const flow = keeper.list.change(target, 1);
+      let yielded = flow.next();
+      while (!yielded.done) {
+        const isNote = yielded.value.kind === "noteCaches";
+        yielded = flow.next(isNote ? { kind: "noted", epoch: ++epoch } : undefined);
+      }
+      return Promise.resolve(yielded.value);
+    },
+  };
+  for (const list of lists) await keeper.set(changer, list);
+  keeper.close();
+  return [...keeper.list.members].map(({ name, weight, state }) => [name, weight, state]);
+}
+
+Deno.test("a list that is changed is as one that was so from the beginning", async () => {
+  const address = (port: number, weight: number): CacheAddress => ({
+    hostname: "127.0.0.1",
+    port,
+    weight,
+  });
+  const last = [address(1, 3), address(2, 1)];
+  const expected = await membersAfter(last);
+  assertEquals(expected, [["127.0.0.1:1", 3, "listed"], ["127.0.0.1:2", 1, "listed"]]);
+  assertEquals(await membersAfter([address(1, 1), address(2, 1)], last), expected, "weight");
+  assertEquals(await membersAfter([address(1, 3)], last), expected, "joined");
+  assertEquals(await membersAfter([...last, address(3, 2)], last), expected, "left");
+});

@@ -254,6 +254,37 @@ for (const [form, edit] of EDIT_FORMS) {
   );
 }
 
+testPostgres(
+  "writes behind one of their group that is to go again do not overtake it",
+  async (url) => {
+    const timeoutMs = 2000;
+    await withBackend(url, async (backend, epoch) => {
+      const write = (name: string, tokenId: number, ageMs: number): Write => ({
+        key: bytes(name),
+        tokenId,
+        edit: set(name),
+        owner: "",
+        sinceMs: performance.now() - ageMs,
+      });
+      await withSession(url, async (somebody) => {
+        await somebody.query("BEGIN");
+        await somebody.query(
+          "INSERT INTO kv (key, flags, value, version) VALUES ('unseen', 0, '', 1)",
+        );
+        const group = [
+          write("unseen", 1, 0),
+          write("a", 2, 0),
+          write("b", 3, 0),
+          write("old", 4, timeoutMs / 2),
+        ];
+        const kinds = (await backend.writeGroup(group, epoch)).map(({ kind }) => kind);
+        assertEquals(kinds, ["postponed", "postponed", "postponed", "failed"]);
+        await somebody.query("ROLLBACK");
+      });
+    }, { connectionsMax: 4, timeoutMs });
+  },
+);
+
 testPostgres("of many writes that add the same key one succeeds", async (url) => {
   await withBackend(url, async (backend, epoch) => {
     const add = (row: Row | null): Change | null => row === null ? set("x") : null;

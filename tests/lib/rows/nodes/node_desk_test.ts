@@ -221,6 +221,19 @@ Deno.test("a node that confirms is not kept waiting by one that has taken its na
   assertMatch(await origin.join("one", honest), /^\d+-secret\d+$/);
 });
 
+Deno.test("a node that leaves lets the writes go on that wait for it", async () => {
+  using origin = new Origin();
+  const session = await origin.join("one");
+  const other = await origin.join("other");
+  const deletion = watched(origin.desk.delete(["k"]).then(() => true));
+  await origin.ask("leave", session);
+  await settled();
+  assertEquals(deletion.value, undefined);
+  await origin.ask("leave", other);
+  await settled();
+  assertEquals(deletion.value, true);
+});
+
 Deno.test("caches forget ends the wait of a node", async () => {
   using origin = new Origin();
   await delayOf(origin, await origin.join("one"), 20);
