@@ -1,0 +1,19 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { Peer, PeerError } from "../../../lib/peers/peer.ts";
+import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
+import { until } from "../../support/servers/server_process.ts";
+
+Deno.test("a login that is refused leaves no connection", async () => {
+  for (const reply of ["CLIENT_ERROR authentication failure\r\n", "ERROR\r\n"]) {
+    await using server = new ScriptedPeer((line) => line.startsWith("set login") ? [] : [reply]);
+    const login = { user: "ann", password: "wrong" };
+    const address = { hostname: "127.0.0.1", port: server.port };
+    await assertRejects(
+      () => Peer.connect(address, { timeoutMs: 10_000, login, caCert: null }),
+      PeerError,
+      "the login of user ann",
+    );
+    assertEquals(server.connections, 1);
+    await until(() => server.open === 0);
+  }
+});
