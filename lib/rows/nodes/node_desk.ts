@@ -124,12 +124,14 @@ export class NodeDesk {
   /**
    * `node join|poll|leave|read|write <session> <number> <bytes>`, and a block.
    *
+   * @param signal Ends a read between two of its slices.
    * @throws WireError; RangeError; why the node is refused; the database's error.
    */
   async execute(
     [verb, session = "", number = "", ...more]: readonly string[],
     block: Uint8Array,
     addWrite: (write: QueuedWrite) => void,
+    signal?: AbortSignal,
   ): Promise<string> {
     if (more.length !== 1) throw new Error("bad command line format");
     const confirmed = wire.wholeNumber(number, "the number of a deletion");
@@ -141,7 +143,7 @@ export class NodeDesk {
       case "leave":
         return this.#leave(session);
       case "read":
-        return await this.#read(session, wire.unpackKeys(block));
+        return await this.#read(session, wire.unpackKeys(block), signal);
       case "write":
         return await this.#write(wire.unpackWrites(block), addWrite);
       default:
@@ -225,10 +227,16 @@ export class NodeDesk {
     return replyOf(new Uint8Array());
   }
 
-  async #read(session: string, keys: readonly string[]): Promise<string> {
+  async #read(
+    session: string,
+    keys: readonly string[],
+    signal: AbortSignal | undefined,
+  ): Promise<string> {
     if (keys.length === 0) return replyOf(new Uint8Array());
-    const read = (some: readonly string[]): Promise<readonly Read[]> =>
-      this.#world.read(some, this.#nodes.isReadable(session));
+    const read = (some: readonly string[]): Promise<readonly Read[]> => {
+      signal?.throwIfAborted();
+      return this.#world.read(some, this.#nodes.isReadable(session));
+    };
     const reads: Read[] = [];
     let bytes = 0;
     for await (const slice of inSlices(keys, read)) {

@@ -200,7 +200,7 @@ export class RowCommands {
       const line = latin1Bytes(`NODE ${reply.length}\r\n`);
       return joined([line, reply], line.length + reply.length);
     }
-    return await this.#desk.execute(words, data, addWrite);
+    return await this.#desk.execute(words, data, addWrite, signal);
   }
 
   #answerPut(reply: WriteReply, word: string): string {

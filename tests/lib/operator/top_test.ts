@@ -12,7 +12,7 @@ import { startMemcachedTcp, testWithMemcached } from "../../support/servers/memc
 import { HAS_SCRIPT, Pty } from "../../support/servers/pty.ts";
 import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
 import { MAIN, ServerProcess } from "../../support/servers/server_process.ts";
-import { bytesOf, textOf } from "../../support/sessions/side.ts";
+import { textOf } from "../../support/sessions/side.ts";
 import { needs } from "../../support/needs/needs.ts";
 
 function table(text: string): Map<string, string> {

@@ -39,7 +39,7 @@ async function membersAfter(...lists: readonly (readonly CacheAddress[])[]): Pro
   let epoch = 0;
   const changer: ListChanger = {
     isDeposed: false,
-    changeCaches(target) {
+    changeCaches(target): ReturnType<ListChanger["changeCaches"]> {
       const flow = keeper.list.change(target, 1);
       let yielded = flow.next();
       while (!yielded.done) {

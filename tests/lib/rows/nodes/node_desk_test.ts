@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { mock } from "node:test";
+import type { Read } from "../../../../lib/rows/flows/flows.ts";
 import { NodeDesk } from "../../../../lib/rows/nodes/node_desk.ts";
 import { NodeList } from "../../../../lib/rows/flows/node_list.ts";
 import { waitFor } from "../../../../lib/rows/flows/takeover.ts";
@@ -16,6 +17,7 @@ const OVER = "NOT_FOUND\r\n";
 class Origin implements Disposable {
   nowMs = 0;
   readonly messages: string[] = [];
+  read: (keys: readonly string[]) => Promise<readonly Read[]> = () => Promise.resolve([]);
   readonly desk: NodeDesk;
 
   constructor() {
@@ -27,7 +29,7 @@ class Origin implements Disposable {
       prefixes: [""],
       expiry: "refuse",
       fits: () => true,
-      read: () => Promise.resolve([]),
+      read: (keys) => this.read(keys),
       noteNodes: () => Promise.resolve(true),
       report: ({ message }) => this.messages.push(message),
     });
@@ -44,9 +46,15 @@ class Origin implements Disposable {
     await settled();
   }
 
-  async ask(verb: string, session: string, number = "0", block = NOTHING): Promise<string> {
+  async ask(
+    verb: string,
+    session: string,
+    number = "0",
+    block = NOTHING,
+    signal?: AbortSignal,
+  ): Promise<string> {
     const words = [verb, session, number, String(block.length)];
-    return await this.desk.execute(words, block, () => {});
+    return await this.desk.execute(words, block, () => {}, signal);
   }
 
   /** @returns The session. */
@@ -240,4 +248,25 @@ Deno.test("caches forget ends the wait of a node", async () => {
   await assertRejects(() => origin.join("one"), Error, wire.WAIT_TEXT);
   assert(origin.desk.forget("one"));
   await origin.join("one");
+});
+
+Deno.test("a read of a node ends with its connection, between two slices", async () => {
+  using origin = new Origin();
+  const session = await origin.join("one");
+  const controller = new AbortController();
+  const slices: number[] = [];
+  origin.read = (keys) => {
+    slices.push(keys.length);
+    if (slices.length === 2) controller.abort(new Error("the client has gone"));
+    return Promise.resolve(
+      keys.map(() => ({ row: null, version: 0, cacheable: false, epoch: 1 })),
+    );
+  };
+  const keys = wire.packKeys(Array.from({ length: 100 }, (_, n) => `k${n}`));
+  await assertRejects(
+    () => origin.ask("read", session, "0", keys, controller.signal),
+    Error,
+    "the client has gone",
+  );
+  assertEquals(slices, [4, 8]);
 });
