@@ -13,7 +13,6 @@ import { Cache } from "@leased/client";
 import { LockedError, jsonCodec, type LoadOptions } from "@leased/client";
 import { bentoDriver } from "@leased/client/bentocache";
 import { KeyvStore } from "@leased/client/keyv";
-import { needs } from "../../support/needs/needs.ts";
 const options: LoadOptions = { ttlSec: 60 };
 const cache = new Cache<string>("127.0.0.1", { codec: jsonCodec });
 const value: Promise<string | undefined> = cache.getOrLoad("k", (key) => key, options);
