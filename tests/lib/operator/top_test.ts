@@ -9,7 +9,7 @@ import {
 } from "../../../lib/operator/top/screen.ts";
 import type { Sample } from "../../../lib/operator/top/views.ts";
 import { startMemcachedTcp, testWithMemcached } from "../../support/servers/memcached.ts";
-import { HAS_SCRIPT, Pty } from "../../support/servers/pty.ts";
+import { HAS_SCRIPT, Pty } from "../../support/sessions/pty.ts";
 import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
 import { MAIN, ServerProcess } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";

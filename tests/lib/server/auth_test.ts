@@ -12,7 +12,7 @@ import {
 } from "../../support/servers/server_process.ts";
 import { isPasswordOf } from "../../../lib/auth/scrypt.ts";
 import { needs } from "../../support/needs/needs.ts";
-import { HAS_SCRIPT, Pty } from "../../support/servers/pty.ts";
+import { HAS_SCRIPT, Pty } from "../../support/sessions/pty.ts";
 import {
   binaryReplies,
   saslLogin,

@@ -3,7 +3,7 @@
  * last word of some is the reason rather than a tool.
  */
 export const KNOWN_NEEDS: Readonly<Record<string, number>> = {
-  "PostgreSQL": 230, // as root: with runuser
+  "PostgreSQL": 232, // as root: with runuser
   "IPv6": 1,
   "bash": 10,
   "buildah": 1,

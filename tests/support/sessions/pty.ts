@@ -1,5 +1,5 @@
 import { assert } from "@std/assert";
-import { bytesOf, textOf } from "../sessions/side.ts";
+import { bytesOf, textOf } from "./side.ts";
 import { waitingFor } from "../waiting.ts";
 
 /** A terminal of script(1), of util-linux. */
