@@ -4,6 +4,7 @@ import * as limitsModule from "../store/limits.ts";
 import { isExtending } from "../store/operation.ts";
 import { Outcome } from "../store/outcome.ts";
 import type { RequestConversation } from "./conversation.ts";
+import { countStore } from "./detail_counts.ts";
 import { REFUSAL } from "./reply/replies.ts";
 import { Flow } from "./request.ts";
 import { FillTask, type StoreReply, SwallowTask } from "./tasks.ts";
@@ -53,7 +54,7 @@ export function readValueLength(conversation: RequestConversation, word: number)
  * Block. After an outcome, the caller answers it and returns `afterBlock`.
  */
 export function storeBlock(conversation: RequestConversation): Outcome | Block {
-  const { request, operation, tunables, prefixes } = conversation.thread;
+  const { request, operation } = conversation.thread;
   const end = request.lineEnd + operation.valueLength + request.trailerLength;
   const complete = end <= request.inputEnd;
   if (
@@ -64,8 +65,7 @@ export function storeBlock(conversation: RequestConversation): Outcome | Block {
     return Block.INCOMPLETE;
   }
   const outcome = complete ? storeComplete(conversation, end) : reserveBlock(conversation);
-  // A parked request is executed once more.
-  if (tunables.detailEnabled && outcome !== Outcome.PARKED) prefixes.countSet(operation);
+  countStore(conversation.thread, operation, outcome);
   return outcome;
 }
 

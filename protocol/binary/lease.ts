@@ -6,7 +6,7 @@ import { Flow } from "../request.ts";
 import { Status } from "../reply/binary_status.ts";
 import { putItem } from "./read.ts";
 import { leaseDeadlineSec } from "../text/lease.ts";
-import { countDeletion } from "../text/write.ts";
+import { countDeletion } from "../detail_counts.ts";
 
 // Hot path: no allocation.
 

@@ -4,7 +4,7 @@ import { Outcome } from "../../store/outcome.ts";
 import type { RequestConversation } from "../conversation.ts";
 import { REFUSAL } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
-import { countDeletion } from "../text/write.ts";
+import { countDeletion } from "../detail_counts.ts";
 import { putCode, putEchoedFlags } from "./replies.ts";
 import { FIRST_FLAG } from "./request.ts";
 

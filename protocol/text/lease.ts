@@ -5,6 +5,7 @@ import { clockSec, deadlineSec } from "../../store/clock.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import type { RequestConversation } from "../conversation.ts";
+import { countDeletion } from "../detail_counts.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import type { RequestThread } from "../thread_context.ts";
@@ -12,7 +13,7 @@ import { answer, argumentCount, readInt32, sendText, wordText } from "./answer.t
 import { MultigetKind } from "./read.ts";
 import { WORK } from "../work_budget.ts";
 import { readValueLength } from "../store_block.ts";
-import { countDeletion, refuseBlock, storeAndAnswer } from "./write.ts";
+import { refuseBlock, storeAndAnswer } from "./write.ts";
 
 // Hot path: no allocation.
 

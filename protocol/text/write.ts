@@ -1,9 +1,9 @@
-import type { KeyBytes } from "../../store/base/bytes.ts";
 import { type DeleteCommand, StoreMode } from "../../store/operation.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import * as limitsModule from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import type { RequestConversation } from "../conversation.ts";
+import { countDeletion } from "../detail_counts.ts";
 import * as repliesModule from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import {
@@ -15,7 +15,6 @@ import {
 } from "../store_block.ts";
 import * as storeBlockModule from "../store_block.ts";
 import type { StoreReply } from "../tasks.ts";
-import type { RequestThread } from "../thread_context.ts";
 import { answer, answerOutcome } from "./answer.ts";
 
 const { KEY_LENGTH_MAX } = limitsModule;
@@ -114,15 +113,6 @@ export function removeKey(
   const outcome = cache.remove(operation);
   countDeletion(conversation.thread, operation, outcome);
   return outcome;
-}
-
-/** Counts a deletion for `stats detail`, unless it is parked: then it is executed once more. */
-export function countDeletion(
-  { tunables, prefixes }: RequestThread,
-  key: KeyBytes,
-  outcome: Outcome,
-): void {
-  if (tunables.detailEnabled && outcome !== Outcome.PARKED) prefixes.countDelete(key);
 }
 
 /** `touch <key> <exptime>` */
