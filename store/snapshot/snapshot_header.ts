@@ -75,12 +75,14 @@ function layoutOf({ pageShift, classes, options }: Memory): SnapshotLayout {
     { length: CLASSES_MAX },
     (_, classId) => classes[classId * CLASS.WORDS + CLASS.CHUNK_BYTES]!,
   );
+  // The first unused class number ends them; a small factor uses all.
+  const end = chunkBytes.indexOf(0, 1);
   return {
     version: LAYOUT_VERSION,
     pageShift,
     slabLayout: options.slabLayout,
     casEnabled: options.casEnabled,
-    chunkBytes: chunkBytes.slice(1, 1 + chunkBytes.slice(1).indexOf(0)),
+    chunkBytes: chunkBytes.slice(1, end < 0 ? CLASSES_MAX : end),
   };
 }
 

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertGreater, assertThrows } from "@std/assert";
 import { Cache } from "../../../store/cache.ts";
 import { MIB, type StoreOptions } from "../../../store/limits.ts";
 import { NO_ITEM, STATE } from "../../../store/memory/item.ts";
-import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
+import { CLASSES_MAX, createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { StoreMode } from "../../../store/operation.ts";
 import { StoreInUseError } from "../../../store/setup.ts";
 import { randomFrom } from "../../support/random.ts";
@@ -119,6 +119,18 @@ Deno.test("a flush stays", () => {
   for (const changed of [{}, { growthFactor: 1.3 }]) {
     using next = restart(store, changed);
     assertEquals([next.get("a"), next.get("b")], [undefined, "1"]);
+  }
+});
+
+Deno.test("a store that uses every class number is loaded by its like, and by no other layout's pages", () => {
+  const LENGTHS = [10, 100, 1000, 10_000, 100_000, 500_000];
+  for (const [growthFactor, takesPages] of [[1.05, true], [1.075, false], [1.3, false]] as const) {
+    const store = new TestStore({ growthFactor: 1.05 });
+    for (const length of LENGTHS) store.store(StoreMode.SET, `k${length}`, "v".repeat(length));
+    assertEquals(new SavedStore(store.cache).header.layout.chunkBytes.length, CLASSES_MAX - 1);
+    using next = restart(store, { growthFactor });
+    assertEquals(next.tookPages, takesPages, `${growthFactor}`);
+    for (const length of LENGTHS) assertEquals(next.get(`k${length}`)?.length, length);
   }
 });
 
