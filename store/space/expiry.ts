@@ -1,4 +1,3 @@
-import { assert } from "../base/assert.ts";
 import type { Eviction } from "./eviction.ts";
 import { type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
 import type { ItemLinks } from "../items/item_links.ts";
@@ -116,7 +115,6 @@ export class Expiry {
       return false;
     }
     control[CONTROL.SWEEP_CHUNK] = 0;
-    assert(soonest > 0, "a page's next deadline is one of the clock");
     if (soonest < pages[row + PAGE.SOONEST_SEC]!) pages[row + PAGE.SOONEST_SEC] = soonest;
     return true;
   }
