@@ -172,7 +172,7 @@ Deno.test("uget of long rows by clients that read nothing, and leave, takes litt
   await using database = await createDatabase("SQLite");
   await using server = await startProxy(database, [], ["-m", "64"]);
   using client = await server.connect();
-  const [LENGTH, KEYS, CLIENTS] = [200_000, 4, 200];
+  const [LENGTH, KEYS, CLIENTS] = [200_000, 4, 400];
   const keys = Array.from({ length: KEYS }, (_, n) => `long${n}`);
   for (const key of keys) {
     await client.ask(`set ${key} 0 0 ${LENGTH}\r\n${"x".repeat(LENGTH)}\r\n`, "STORED\r\n");
@@ -190,7 +190,7 @@ Deno.test("uget of long rows by clients that read nothing, and leave, takes litt
   for (const each of hostile) each[Symbol.dispose]();
   await until(async () => (await client.stat("curr_connections")) === "1");
   await client.ask("uget k0\r\n", "VALUE k0 0 1 1 C\r\n1\r\nEND\r\n");
-  // A quarter of -m for replies, and three commands in progress. Without bounds: 500 MB.
-  assert(mostKib - beforeKib < 300_000, `${mostKib - beforeKib} KiB more than before`);
+  // A quarter of -m for replies, three commands in progress, and garbage. Without bounds: 1 GB.
+  assert(mostKib - beforeKib < 500_000, `${mostKib - beforeKib} KiB more than before`);
   await server.stop();
 });
