@@ -5,20 +5,24 @@ import { waitedFor, waitingFor } from "./support/waiting.ts";
 
 const PRELOAD = "tests/support/time_limit.ts";
 
-/** Runs a test file with a short limit and returns what the runner prints. */
+/** Runs a test file with a short limit. Returns what the runner prints, then the tools that it recorded. */
 async function run(source: string): Promise<string> {
   const folder = await Deno.makeTempDir();
   const file = `${folder}/some_test.ts`;
   await Deno.writeTextFile(file, source);
+  // A file of its own: the tools of a test of tests are not those of the run that holds it.
+  const needs = `${folder}/needs`;
+  await Deno.writeTextFile(needs, "");
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["test", "--no-lock", "--no-check", "--allow-all", `--preload=${path(PRELOAD)}`, file],
     cwd: path("."),
-    env: { NO_COLOR: "1", LEASED_TESTS_LIMIT_MS: "500" },
+    env: { NO_COLOR: "1", LEASED_TESTS_LIMIT_MS: "500", LEASED_TESTS_NEEDS: needs },
     stdin: "null",
   }).output();
+  const records = await Deno.readTextFile(needs);
   await Deno.remove(folder, { recursive: true });
   assert(!success);
-  return textOf(stdout) + textOf(stderr);
+  return textOf(stdout) + textOf(stderr) + records;
 }
 
 Deno.test("a test that waits too long fails with its name, its place and what it waited for", async () => {
@@ -73,4 +77,5 @@ Deno.test("red", () => { throw new Error("red"); });
 `);
   assertStringIncludes(output, "ignored: this test needs pens, which this machine lacks");
   assertStringIncludes(output, "2 passed | 1 failed");
+  assertStringIncludes(output, "pens missing\n");
 });
