@@ -20,6 +20,8 @@ const PAUSE_MS = 100;
 const PAUSE_MS_MAX = 250;
 /** Pause after an origin has sent something malformed: it may do so again, and each time is logged. */
 const MALFORMED_PAUSE_MS = 1000;
+/** Pause after an empty answer that came sooner than this: an origin that sends only these must not take a whole core. */
+const EMPTY_PAUSE_MS = 1;
 
 /** The part of its node that a membership uses. */
 export interface NodeWorld {
@@ -173,6 +175,7 @@ export class Membership implements NodeLink {
 
   async #poll({ session, confirmed, mayBreak }: NodeStep & { kind: "poll" }): Promise<Due | null> {
     let block: Uint8Array;
+    const askedMs = this.#world.right.nowMs();
     try {
       const nothing = new Uint8Array();
       block = await this.#renewer!.ask("poll", session, confirmed, nothing, wire.DUE_BYTES_MAX);
@@ -180,7 +183,11 @@ export class Membership implements NodeLink {
       if (mayBreak && !(error instanceof OriginRefusal)) return null;
       throw error;
     }
-    return wire.unpackDue(block, confirmed, this.#memberMs);
+    const due = wire.unpackDue(block, confirmed, this.#memberMs);
+    if (due.keys.length === 0 && this.#world.right.nowMs() - askedMs < EMPTY_PAUSE_MS) {
+      await this.#world.sleep(EMPTY_PAUSE_MS);
+    }
+    return due;
   }
 
   /** Gives the membership up: rows that are there may miss deletions from here on. */

@@ -1,12 +1,14 @@
 import { assertEquals } from "@std/assert";
 import { mock } from "node:test";
 import { Membership, type NodeWorld } from "../../../../lib/rows/nodes/membership.ts";
+import { packDue, WAIT_TEXT } from "../../../../lib/rows/nodes/wire.ts";
 import { waitingFor } from "../../../support/waiting.ts";
-import { HostileOrigin } from "./hostile_origin.ts";
+import { blockReply, HostileOrigin } from "./hostile_origin.ts";
 
 // A membership of an origin that the test plays. The timers of the node are moved by the test.
 
 const MEMBER_MS = 1000;
+const EMPTY_DUE = blockReply(packDue({ seq: 0, grantedMs: MEMBER_MS, keys: [] }));
 
 /** A membership, and what it tells. */
 class Node implements AsyncDisposable {
@@ -100,7 +102,6 @@ for (
 
 Deno.test("a node that must wait is no member, and asks until it may join", async () => {
   using origin = new HostileOrigin({ memberMs: MEMBER_MS });
-  const { WAIT_TEXT } = await import("../../../../lib/rows/nodes/wire.ts");
   const join = origin.replies.get("join")!;
   let refusals = 0;
   origin.replies.set(
@@ -133,3 +134,14 @@ for (
     assertEquals(node.events.slice(0, 2), ["joined_origin", "left_origin"]);
   });
 }
+
+Deno.test("a node pauses between empty answers that come at once", async () => {
+  using origin = new HostileOrigin({ memberMs: MEMBER_MS });
+  origin.replies.set("poll", () => EMPTY_DUE);
+  mock.timers.enable({ apis: ["setTimeout"] });
+  await using node = new Node(origin, MEMBER_MS);
+  node.start();
+  await origin.asked("poll", 3);
+  assertEquals(node.pausesMs.slice(0, 2), [1, 1]);
+  assertEquals(node.events, ["joined_origin"]);
+});
