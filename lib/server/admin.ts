@@ -44,12 +44,13 @@ export async function openAdmin(
   const { Recorder } = await import("../admin/dashboard/recorder.ts");
   const { takeSnapshot } = await import("../admin/dashboard/series.ts");
   const rowStats = () => origin?.stats ?? [];
+  const isServing = () => lifecycle.phase === LifecyclePhase.RUNNING;
   const source = statSource(cache, shared, settings, () => processState(lifecycle, transport));
   const recorder = new Recorder((atMs) => takeSnapshot(source, rowStats(), atMs));
   const routes = adminRoutes({
     metrics: serverMetrics(source, rowStats),
     problem: () => origin?.problem ?? null,
-    isServing: () => lifecycle.phase === LifecyclePhase.RUNNING,
+    isServing,
     routes: dashboardRoutes({
       recorder,
       tables: {
@@ -65,6 +66,7 @@ export async function openAdmin(
         ? {
           cache,
           settings,
+          isServing,
           done: (event, message, by) => logProcess("warning", event, message, { by }),
           tokensDropped: (drop) => report(tokensDropped(drop)),
         }

@@ -302,13 +302,14 @@ async function shutDown(server: Server): Promise<void> {
   server.authentication?.stop();
   const hasEnded = await drain(server);
   const mark = await server.origin?.stop() ?? "";
+  // Maintenance changes pages that the snapshot has, or is about to have.
+  server.ticker.stop();
   if (hasEnded) {
     const { version } = options.settings;
     await snapshot?.save(cache, version, keeping.saved(mark), keeping.removedAtEnd(mark));
   } else snapshot?.reportUnfinished();
   await server.journal?.stop();
   await server.admin?.stop();
-  server.ticker.stop();
 }
 
 /** Starts the journal's thread. @returns Null without `--state-dir`. @throws StateError */

@@ -1,5 +1,5 @@
 import type { Cache } from "../../store/cache.ts";
-import { tablesIn } from "../../store/setup.ts";
+import { type SnapshotHeader, tablesIn } from "../../store/setup.ts";
 import { encodeChecksums, encodeStart, partChecksum, type SavedRows } from "./snapshot_format.ts";
 
 /** Bytes written between two syncs, which take place while more is written. */
@@ -21,7 +21,8 @@ export function createFile(path: string): Deno.FsFile {
  * @param onWritten Called after every piece with its length and the length of all pages, in bytes; what it returns is
  *   waited for.
  * @returns The length of the file in bytes.
- * @throws The system's error, such as that of a full disk.
+ * @throws The system's error, such as that of a full disk; Error if the store has been changed: its pages are not those
+ *   of its tables, and the next process would refuse the file.
  */
 export async function writeStore(
   cache: Cache,
@@ -52,10 +53,22 @@ export async function writeStore(
     await file.write(bytes);
     await onWritten(piece.bytes, pagesBytes);
   }
+  requireUnchanged(cache, store, tables);
   const end = encodeChecksums(checksums);
   await file.write(end);
   await file.end();
   return start.length + pagesBytes + end.length;
+}
+
+function requireUnchanged(cache: Cache, store: SnapshotHeader, tables: Uint8Array): void {
+  const now = cache.snapshots.describe();
+  const nowTables = cache.snapshots.saveTables(now);
+  if (
+    JSON.stringify(now) !== JSON.stringify(store) ||
+    !nowTables.every((byte, at) => byte === tables[at])
+  ) {
+    throw new Error("the store has changed while it was written");
+  }
 }
 
 /**

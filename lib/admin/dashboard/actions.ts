@@ -15,6 +15,8 @@ const SECRET_HEADER = "x-leased-secret";
 export interface ActionsOptions {
   readonly cache: Cache;
   readonly settings: Settings;
+  /** False: the process ends, and may be writing its snapshot. */
+  readonly isServing: () => boolean;
   /** Logs what was done. */
   readonly done: (event: string, message: string, by: string) => void;
   readonly tokensDropped: (drop: TokenDrop) => void;
@@ -90,6 +92,7 @@ export class Actions {
     if (reason !== null) return { status: 403, body: `refused: ${reason}\n` };
     const body = await request.body();
     if (body === null) return { status: 413, body: "refused: the body is too long\n" };
+    if (!this.#options.isServing()) return { status: 503, body: "refused: shutting down\n" };
     const { status, message } = act(this.#options, parsed(body), `user ${user} at ${peer}`);
     return { status, body: `${message}\n` };
   }

@@ -1,9 +1,11 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
+import { entryAt } from "../../../lib/file_kinds.ts";
 import { Snapshot } from "../../../lib/snapshot/snapshot.ts";
 import { SnapshotError } from "../../../lib/snapshot/snapshot_format.ts";
+import { deadlineSec } from "../../../store/clock.ts";
 import { StoreMode } from "../../../store/operation.ts";
 import { runToEnd } from "../../support/servers/server_process.ts";
-import { TestStore } from "../../support/store.ts";
+import { held, TestStore } from "../../support/store.ts";
 
 // Files in the place of a snapshot, or beside it, that are not this server's.
 
@@ -193,5 +195,34 @@ Deno.test("a server with a foreign file in place of its snapshot exits with 71",
       assertStringIncludes(stderr, `${folder.file} is ${what}, not a snapshot`);
       assertEquals(folder.state, before);
     }
+  }
+});
+
+Deno.test("no snapshot is kept of a store that changes while it is written", async () => {
+  using folder = new Folder();
+  const changes: Record<string, (store: TestStore) => void> = {
+    "a new item": (store) => store.store(StoreMode.SET, "new", "v"),
+    "a clock that goes on": (store) => store.clock(60_000),
+    "the sweep of an item that has expired": (store) => {
+      held(store.cache, () => {
+        while (store.cache.maintain());
+      });
+    },
+  };
+  for (const [what, change] of Object.entries(changes)) {
+    using store = new TestStore();
+    store.store(StoreMode.SET, "kept", "v");
+    store.store(StoreMode.SET, "timed", "v", { deadlineSec: deadlineSec(store.memory, 1) });
+    store.clock(50_000);
+    let isChanged = false;
+    const snapshot = new Snapshot({ path: folder.file, isRequired: false }, () => {
+      if (isChanged || entryAt(`${folder.file}.new`) === null) return;
+      change(store);
+      isChanged = true;
+    });
+    await snapshot.save(store.cache, "test", null, []);
+    snapshot.close();
+    const kept = folder.state.filter((each) => !each.includes(".lock"));
+    assertEquals([what, isChanged, kept], [what, true, []]);
   }
 });

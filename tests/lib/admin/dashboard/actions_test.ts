@@ -1,6 +1,11 @@
-import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import type { AdminRequest } from "../../../../lib/admin/http_server.ts";
+import { Actions } from "../../../../lib/admin/dashboard/actions.ts";
 import { JOURNAL_NAME } from "../../../../lib/journal/token_journal.ts";
 import { accessibilityFaults, type Page, type PageOptions, pageTest } from "./open_page.ts";
+import type { Settings } from "../../../../protocol/settings.ts";
+import { StoreMode } from "../../../../store/operation.ts";
+import { TestStore } from "../../../support/store.ts";
 import { Client, ServerProcess } from "../../../support/servers/server_process.ts";
 
 const PERMISSIONS = ["--allow-net", "--allow-read", "--allow-ffi"];
@@ -282,3 +287,31 @@ pageTest("a user of level read sees no actions", async (page) => {
   assertEquals(await page.getByRole("tab").allTextContents(), ["Classes", "Threads"]);
   assertEquals(await page.getByRole("button", { name: "Flush…" }).count(), 0);
 }, actionOptions("reader"));
+
+Deno.test("a process that ends refuses actions: its snapshot may have been described already", async () => {
+  using store = new TestStore();
+  store.store(StoreMode.SET, "kept", "v");
+  const actions = new Actions({
+    cache: store.cache,
+    settings: { flushEnabled: true, tokenDropEnabled: true } as Settings,
+    isServing: () => false,
+    done: (event) => assert(false, event),
+    tokensDropped: () => assert(false, "a token was dropped"),
+  });
+  const { secret } = actions.describe() as { secret: string };
+  const request: AdminRequest = {
+    method: "POST",
+    path: "",
+    query: new URLSearchParams(),
+    headers: { origin: "http://localhost", "x-leased-secret": secret },
+    peer: "127.0.0.1",
+    body: () => Promise.resolve('{"key": "k", "id": 1}'),
+  } as unknown as AdminRequest;
+  for (const name of ACTIONS) {
+    assertEquals(await actions.act(name, request, "boss"), {
+      status: 503,
+      body: "refused: shutting down\n",
+    });
+  }
+  assertEquals(store.get("kept"), "v");
+});
