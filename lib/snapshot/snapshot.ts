@@ -140,7 +140,9 @@ export class Snapshot {
         Math.min(navigator.hardwareConcurrency, Math.floor(reader.pagesBytes / THREAD_BYTES)),
         (bytes) => progress.add(bytes),
       );
-      const fault = await inSlices(snapshots.verify(reader.store, reader.tables), this.#onProgress);
+      const [first = 0, second = 0] = crypto.getRandomValues(new Int32Array(2));
+      const verifying = snapshots.verify(reader.store, reader.tables, [first, second]);
+      const fault = await inSlices(verifying, this.#onProgress);
       if (fault !== null) throw new DamageError(`${this.#path}: ${fault}`);
     } catch (error) {
       snapshots.discardPages();

@@ -127,7 +127,10 @@ export class HashIndex {
     this.#control[CONTROL.ITEM_COUNT]! -= 1;
   }
 
-  /** Replaces `item` in its bucket by `other`, whose HASH_NEXT must link the rest of the bucket. */
+  /**
+   * Replaces `item` in its bucket by `other`, whose HASH_NEXT must link the rest of the bucket. Does nothing for an
+   * item that no bucket leads to: a snapshot made on purpose may have some, see `LinksCheck`.
+   */
   replace(item: ItemRef, other: ItemRef, hash: number): void {
     const begun = this.#versions.begin(hash);
     this.#replace(item, other, this.bucketOf(hash));
@@ -140,12 +143,14 @@ export class HashIndex {
       this.#setHead(bucket, other);
       return;
     }
-    for (;;) {
+    while (at !== NO_ITEM) {
       const next = this.#items.word(at, WORD.HASH_NEXT);
-      if (next === item) break;
+      if (next === item) {
+        this.#items.setWord(at, WORD.HASH_NEXT, other);
+        return;
+      }
       at = next;
     }
-    this.#items.setWord(at, WORD.HASH_NEXT, other);
   }
 
   /**

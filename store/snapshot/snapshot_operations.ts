@@ -17,8 +17,8 @@ import {
   type SnapshotHeader,
   type SnapshotTables,
 } from "./snapshot_header.ts";
-import { LinksCheck } from "./links_check.ts";
-import { TablesCheck } from "./tables_check.ts";
+import { LinksCheck, type LinksSecret } from "./links_check.ts";
+import { TablesCheck, type WordOf } from "./tables_check.ts";
 import { type ReadPages, SnapshotPages } from "./snapshot_pages.ts";
 
 /** Pages checked between two yields: a millisecond or so. */
@@ -77,21 +77,35 @@ export class SnapshotOperations {
   }
 
   /**
-   * Checks that the tables can be those of the pages, which have been written to `bytesOf` their pieces. Yields between
-   * pages; returns what is wrong, or null. `TablesCheck` and `LinksCheck` say what is looked at.
+   * Checks that the tables are those of the pages, which have been written to `bytesOf` their pieces. Yields between
+   * pages; returns what is wrong, or null.
+   *
+   * @param secret Two random words, which nobody who made the file can know.
    */
-  *verify(header: SnapshotHeader, tables: SnapshotTables): Generator<void, string | null> {
+  *verify(
+    header: SnapshotHeader,
+    tables: SnapshotTables,
+    secret: LinksSecret,
+  ): Generator<void, string | null> {
+    const memory = this.#memory;
     const check = new TablesCheck(header, tables);
-    const { pages } = tables;
+    const links = new LinksCheck(memory, header, tables, secret);
+    const wordOf: WordOf = (chunk, word) =>
+      memory.words[chunk >>> SEGMENT_SHIFT]![((chunk & SEGMENT_MASK) << 1) + word]!;
     for (let page = 0; page < header.control.PAGES_EVER_USED; page++) {
-      if (!(pages[page * PAGE.WORDS + PAGE.CLASS]! > 0)) continue;
-      const ref = this.#memory.pageRef(page);
-      const words = this.#memory.words[ref >>> SEGMENT_SHIFT]!;
-      const fault = check.pageFault(page, words, (ref & SEGMENT_MASK) << 1);
+      if (!(tables.pages[page * PAGE.WORDS + PAGE.CLASS]! > 0)) continue;
+      const ref = memory.pageRef(page);
+      const words = memory.words[ref >>> SEGMENT_SHIFT]!;
+      const fault = check.pageFault(page, words, (ref & SEGMENT_MASK) << 1, wordOf, links);
       if (fault !== null) return fault;
       if (page % SLICE_PAGES === 0) yield;
     }
-    return check.totalsFault() ?? new LinksCheck(this.#memory, header, tables, check).fault();
+    for (let index = 0; index < tables.directory.length; index++) {
+      const fault = links.slotsFault(index);
+      if (fault !== null) return fault;
+      if (index % SLICE_PAGES === 0) yield;
+    }
+    return check.totalsFault() ?? links.fault();
   }
 
   /** Makes the store the one that was saved. Its pages have been written to `bytesOf` their pieces. */

@@ -2,6 +2,7 @@ import { ByteRegion } from "../base/bytes.ts";
 import { runAt } from "../memory/chunk_runs.ts";
 import {
   HEADER_BYTES,
+  type ItemRef,
   KEY_LENGTH_MASK,
   NO_ITEM,
   optionalBytes,
@@ -12,7 +13,7 @@ import {
 import { CLASS, PAGE } from "../memory/memory.ts";
 import { highHalf } from "../base/u64.ts";
 import { pagePieces } from "./page_pieces.ts";
-import { TablesCheck } from "./tables_check.ts";
+import { TablesCheck, type WordOf } from "./tables_check.ts";
 import type { SnapshotHeader, SnapshotTables } from "./snapshot_header.ts";
 
 /** Reads bytes of a snapshot's pages; position 0 is the first byte of the first page. Throws at the end of the file. */
@@ -59,7 +60,9 @@ export class SnapshotPages {
   readonly #lastHigh: number;
   /** Positions of pages in the file; -1: not in it. */
   readonly #positions: Float64Array;
-  readonly #words: DataView<ArrayBuffer>;
+  /** The words of `#chunk`. */
+  readonly #words = new DataView(new ArrayBuffer(HEADER_BYTES));
+  #chunk: ItemRef = NO_ITEM;
 
   constructor(header: SnapshotHeader, tables: SnapshotTables, read: ReadPages) {
     this.#header = header;
@@ -68,7 +71,6 @@ export class SnapshotPages {
     this.#pageShift = header.layout.pageShift;
     this.#largeClass = header.layout.chunkBytes.length;
     this.#lastHigh = highHalf(header.lastId);
-    this.#words = new DataView(new ArrayBuffer(HEADER_BYTES));
     this.#positions = new Float64Array(header.control.PAGES_EVER_USED).fill(-1);
     let position = 0;
     for (const { firstPage, pages } of pagePieces(tables.pages, this.#pageShift)) {
@@ -82,8 +84,9 @@ export class SnapshotPages {
   /** As `items`. @throws TablesError if the pages are not those of the tables. */
   *verifiedItems(visit: (item: SavedItem) => void): Generator<void> {
     const check = new TablesCheck(this.#header, this.#tables);
+    const wordOf: WordOf = (chunk, word) => this.#chunkWords(chunk).getInt32(4 * word, true);
     yield* this.items(visit, (page, bytes) => {
-      requireNone(check.pageFault(page, new Int32Array(bytes.buffer), 0));
+      requireNone(check.pageFault(page, new Int32Array(bytes.buffer), 0, wordOf, null));
     });
     requireNone(check.totalsFault());
   }
@@ -150,16 +153,29 @@ export class SnapshotPages {
 
   /** Calls `write` with the pieces of a value that lie in the item's chain, in order. */
   readChain({ chain }: SavedItem, write: (piece: ByteRegion, length: number) => void): void {
-    const refShift = this.#pageShift - 3;
     for (let chunk = chain; chunk !== NO_ITEM;) {
-      const page = chunk >>> refShift;
-      const position = this.#positions[page]! + (chunk - ((page << refShift) | 0)) * 8;
-      this.#read(position, new Uint8Array(this.#words.buffer));
-      const length = this.#words.getInt32(4 * WORD.PIECE_LENGTH, true);
+      const words = this.#chunkWords(chunk);
+      const length = words.getInt32(4 * WORD.PIECE_LENGTH, true);
+      const next = words.getInt32(4 * WORD.OLDER, true);
       const piece = new ByteRegion(new ArrayBuffer(length));
-      this.#read(position + HEADER_BYTES, piece.bytes);
+      this.#read(this.#positionOf(chunk) + HEADER_BYTES, piece.bytes);
       write(piece, length);
-      chunk = this.#words.getInt32(4 * WORD.OLDER, true);
+      chunk = next;
     }
+  }
+
+  /** Returns the words of a chunk in the file. Good until those of the next one are read. */
+  #chunkWords(chunk: ItemRef): DataView<ArrayBuffer> {
+    if (chunk !== this.#chunk) {
+      this.#read(this.#positionOf(chunk), new Uint8Array(this.#words.buffer));
+      this.#chunk = chunk;
+    }
+    return this.#words;
+  }
+
+  #positionOf(chunk: ItemRef): number {
+    const refShift = this.#pageShift - 3;
+    const page = chunk >>> refShift;
+    return this.#positions[page]! + (chunk - ((page << refShift) | 0)) * 8;
   }
 }

@@ -1,6 +1,7 @@
 import { memcachedItemBytes } from "../items/item_links.ts";
 import { chunkCount, runAt } from "../memory/chunk_runs.ts";
 import {
+  FREQUENCY_MASK,
   HEADER_BYTES,
   type ItemRef,
   KEY_LENGTH_MASK,
@@ -9,12 +10,22 @@ import {
   STATE,
   WORD,
 } from "../memory/item.ts";
+import { KEY_LENGTH_MAX } from "../limits.ts";
 import { CLASS, CLASSES_MAX, NO_PAGE, PAGE, PAGE_OWNER, SUM } from "../memory/memory.ts";
 import { BEING_EMPTIED, LISTED, NOT_LISTED } from "../memory/slabs.ts";
+import type { LinksCheck } from "./links_check.ts";
 import type { SnapshotHeader, SnapshotTables } from "./snapshot_header.ts";
 
 /** Of a ghost page: see `space/ghost.ts`. */
 const GHOST_SET_BYTES = 16;
+
+/** STATE bits of items in a snapshot: see `prepareItems`. */
+const SAVED_STATE = KEY_LENGTH_MASK | FREQUENCY_MASK | STATE.MAIN | STATE.LINKED |
+  STATE.HAS_FLAGS | STATE.CHAINED | STATE.FETCHED | STATE.KEY_BINARY | STATE.STALE |
+  STATE.LONG_VALUE | STATE.EXPLICIT_ID | STATE.REWRITTEN;
+
+/** Returns a word of a chunk, which may lie in any page. */
+export type WordOf = (chunk: ItemRef, word: number) => number;
 
 /** Sums of a class's items: those of each queue, and their bytes. */
 interface ClassTotals {
@@ -25,8 +36,8 @@ interface ClassTotals {
 
 /**
  * Checks the tables of a snapshot against each other, and against the pages: `fault` before any page is read,
- * `pageFault` with every page of a class, `totalsFault` at the end. Looks at each chunk once, in order, as saving does;
- * queues, buckets and chains are not walked. `links_check.ts` looks at the ends of those.
+ * `pageFault` with every page of a class, `totalsFault` at the end. Looks at each chunk once, in order, as saving does,
+ * and at the chains of items. `LinksCheck` looks at queues and buckets.
  *
  * Faults are texts for people; null: none.
  */
@@ -38,6 +49,8 @@ export class TablesCheck {
   readonly #classCount: number;
   readonly #isMemcached: boolean;
   readonly #totals: ClassTotals[];
+  /** Runs of chunks in the pages that are no items, minus those in the chains of items. */
+  #unchained = 0;
 
   /** @param header One without `headerFault`. */
   constructor(header: SnapshotHeader, tables: SnapshotTables) {
@@ -199,10 +212,13 @@ export class TablesCheck {
     return isRight ? null : `class ${classId} has a queue with wrong ends`;
   }
 
-  /** Whether a reference is one of a carved chunk: its words can be read. */
-  isCarved(ref: ItemRef): boolean {
-    const classId = this.#tables.pages[(ref >>> this.#refShift) * PAGE.WORDS + PAGE.CLASS];
-    return classId !== undefined && classId > 0 && this.#isChunk(ref, classId);
+  /** Whether a reference is one of a run of chunks in the class of chains: its words can be read. */
+  #isRun(ref: ItemRef): boolean {
+    if (!this.#isChunk(ref, this.#classCount)) return false;
+    const page = ref >>> this.#refShift;
+    const bytes = (ref - ((page << this.#refShift) | 0)) * 8;
+    const index = bytes / this.#header.layout.chunkBytes.at(-1)!;
+    return runAt(this.#tables.pages[page * PAGE.WORDS + PAGE.RUNS]!, index) !== 0;
   }
 
   /** Whether a reference is one of a carved chunk of the class. */
@@ -261,8 +277,15 @@ export class TablesCheck {
    * Compares a page of a class with its row, and adds its items up. Each page once.
    *
    * @param words Has the page from word `at` on.
+   * @param links Checks the links of the items; null: they are to be stored anew.
    */
-  pageFault(page: number, words: Int32Array, at: number): string | null {
+  pageFault(
+    page: number,
+    words: Int32Array,
+    at: number,
+    wordOf: WordOf,
+    links: LinksCheck | null,
+  ): string | null {
     const { pages } = this.#tables;
     const row = page * PAGE.WORDS;
     const classId = pages[row + PAGE.CLASS]!;
@@ -274,6 +297,8 @@ export class TablesCheck {
     const isSwept = page === SWEEP_PAGE && SWEEP_CHUNK > 0;
     const step = this.#header.layout.chunkBytes[classId - 1]! >>> 2;
     const totals = this.#totals[classId]!;
+    const firstRef = (page << this.#refShift) | 0;
+    let items = 0;
     for (let index = 0; index < carved; index++) {
       const word = at + index * step;
       const state = words[word + WORD.STATE]!;
@@ -284,10 +309,16 @@ export class TablesCheck {
           return `page ${page} has wrong runs of chunks`;
         }
       }
-      if ((state & STATE.LINKED) === 0) continue;
-      if (this.#isNoItem(words, word, state, step)) {
+      if (isLarge && state === STATE.CONTINUATION) {
+        this.#unchained++;
+        continue;
+      }
+      // The list of freed chunks shows whether they have no state.
+      if (!isLarge && (state & STATE.LINKED) === 0) continue;
+      if (this.#isNoItem(words, word, state, classId)) {
         return `page ${page} has no item at chunk ${index}`;
       }
+      items++;
       const deadlineSec = words[word + WORD.DEADLINE_SEC]!;
       if (!isSwept && deadlineSec > 0 && deadlineSec < soonestSec) {
         return `page ${page} does not know its soonest deadline`;
@@ -295,22 +326,66 @@ export class TablesCheck {
       totals.bytes += this.#bytesOf(words, word, state);
       if ((state & STATE.MAIN) !== 0) totals.main++;
       else totals.small++;
+      const item = firstRef + ((word - at) >>> 1);
+      links?.addItem(item, classId, words, word);
+      const fault = this.#chainFault(item, words, word, state, wordOf);
+      if (fault !== null) return fault;
     }
-    return isLarge ? null : this.#freeFault(page, words, at);
+    if (isLarge) return null;
+    return items === pages[row + PAGE.USED]
+      ? this.#freeFault(page, words, at)
+      : `page ${page} does not count its items`;
   }
 
-  /** How many chunks a run has: those that its part of a value needs, or one for an item. 0: it is not in use. */
+  /** How many chunks a run has: those that its part of a value needs, or one for an item. */
   #runLength(words: Int32Array, word: number, state: number): number {
-    if ((state & STATE.CONTINUATION) === 0) return state === 0 ? 0 : 1;
+    if (state !== STATE.CONTINUATION) return 1;
     const chunkBytes = this.#header.layout.chunkBytes.at(-1)!;
     return Math.ceil((HEADER_BYTES + words[word + WORD.PIECE_LENGTH]!) / chunkBytes);
   }
 
-  /** Whether an item's key goes beyond its chunk, or its value, which is in no chain, does. */
-  #isNoItem(words: Int32Array, word: number, state: number, step: number): boolean {
+  /** Whether a chunk is no item of its class: by its state, its key, its deadline, or the size of its value. */
+  #isNoItem(words: Int32Array, word: number, state: number, classId: number): boolean {
+    const keyLength = state & KEY_LENGTH_MASK;
+    const length = valueLength(words, word, state);
+    if ((state & ~SAVED_STATE) !== 0 || (state & STATE.LINKED) === 0) return true;
+    if (keyLength === 0 || keyLength > KEY_LENGTH_MAX || length < 0) return true;
+    if (words[word + WORD.DEADLINE_SEC]! < 0) return true;
+    const { chunkBytes } = this.#header.layout;
+    const sizeMax = chunkBytes[classId - 1]!;
+    const keyEnd = HEADER_BYTES + optionalBytes(state) + keyLength;
+    if ((state & STATE.CHAINED) !== 0) {
+      const isPinned = words[word + chainWord(state) + 1] !== 0;
+      return isPinned || keyEnd + Math.min(length, chunkBytes.at(-1)! - keyEnd) > sizeMax;
+    }
+    const bytes = this.#bytesOf(words, word, state);
+    return keyEnd + length > sizeMax || bytes > sizeMax ||
+      (classId > 1 && bytes <= chunkBytes[classId - 2]!);
+  }
+
+  /** A run knows its item and the run before it, so no two chains share one, and none is a ring. */
+  #chainFault(
+    item: ItemRef,
+    words: Int32Array,
+    at: number,
+    state: number,
+    wordOf: WordOf,
+  ): string | null {
+    if ((state & STATE.CHAINED) === 0) return null;
     const keyEnd = HEADER_BYTES + optionalBytes(state) + (state & KEY_LENGTH_MASK);
-    const inChunk = (state & STATE.CHAINED) !== 0 ? 0 : valueLength(words, word, state);
-    return (state & KEY_LENGTH_MASK) === 0 || inChunk < 0 || keyEnd + inChunk > step * 4;
+    const headBytes = this.#header.layout.chunkBytes.at(-1)! - keyEnd;
+    let missing = Math.max(0, valueLength(words, at, state) - headBytes);
+    let previous: ItemRef = NO_ITEM;
+    for (let run = words[at + chainWord(state)]!; run !== NO_ITEM; run = wordOf(run, WORD.OLDER)) {
+      const isRight = this.#isRun(run) && wordOf(run, WORD.STATE) === STATE.CONTINUATION &&
+        wordOf(run, WORD.NEWER) === item && wordOf(run, WORD.CHAIN_PREVIOUS) === previous;
+      const length = isRight ? wordOf(run, WORD.PIECE_LENGTH) : 0;
+      if (length <= 0 || length > missing) return "an item has a wrong chain";
+      missing -= length;
+      this.#unchained--;
+      previous = run;
+    }
+    return missing === 0 ? null : "an item has a chain that is too short";
   }
 
   #bytesOf(words: Int32Array, word: number, state: number): number {
@@ -346,6 +421,7 @@ export class TablesCheck {
 
   /** Compares the items of all pages with the rows of the classes. */
   totalsFault(): string | null {
+    if (this.#unchained !== 0) return "it has chunks that are in no chain";
     const { classes, sums } = this.#tables;
     for (let classId = 1; classId <= this.#classCount; classId++) {
       const row = classId * CLASS.WORDS;
@@ -364,4 +440,10 @@ function valueLength(words: Int32Array, word: number, state: number): number {
   if ((state & STATE.LONG_VALUE) === 0) return words[word + WORD.ID_MIDDLE_AND_LENGTH]! & 0xffff;
   // The last of the words that an item may have.
   return words[word + ((HEADER_BYTES + optionalBytes(state)) >>> 2) - 1]!;
+}
+
+/** The word of a chained item with the first chunk of its chain; the next word counts the pins. */
+function chainWord(state: number): number {
+  const later = state & (STATE.HAS_FLAGS | STATE.EXPLICIT_ID);
+  return (HEADER_BYTES + optionalBytes(later)) >>> 2;
 }

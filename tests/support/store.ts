@@ -73,9 +73,10 @@ export class TestStore implements Disposable {
   readonly operation: Operation;
   readonly input = new ByteRegion(new ArrayBuffer(2 * MIB));
 
-  constructor(changed: ChangedOptions = {}) {
-    this.memory = new Memory(createSharedMemory(storeOptions(changed)));
-    this.cache = Cache.format(this.memory);
+  /** @param made A store that is there already. */
+  constructor(changed: ChangedOptions = {}, made?: { memory: Memory; cache: Cache }) {
+    this.memory = made?.memory ?? new Memory(createSharedMemory(storeOptions(changed)));
+    this.cache = made?.cache ?? Cache.format(this.memory);
     this.operation = new Operation(this.input);
   }
 

@@ -20,7 +20,7 @@ const PAUSE_MS = 100;
 const PAUSE_MS_MAX = 250;
 /** Pause after an origin has sent something malformed: it may do so again, and each time is logged. */
 const MALFORMED_PAUSE_MS = 1000;
-/** Pause after an empty answer that came sooner than this: an origin that sends only these must not take a whole core. */
+/** Pause after an empty answer that came sooner than this. An origin that sends only these must not take a core. */
 const EMPTY_PAUSE_MS = 1;
 
 /** The part of its node that a membership uses. */

@@ -1,10 +1,17 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { checkStore } from "../../../store/check/check.ts";
 import { Cache } from "../../../store/cache.ts";
-import { concatBytes } from "../../../store/base/bytes.ts";
+import { concatBytes, latin1Text } from "../../../store/base/bytes.ts";
 import { writeClock } from "../../../store/clock.ts";
-import { CLASS, PAGE, SUM } from "../../../store/memory/memory.ts";
-import { NO_ITEM, STATE, WORD } from "../../../store/memory/item.ts";
+import { CLASS, PAGE, PAGE_OWNER, SUM } from "../../../store/memory/memory.ts";
+import {
+  HEADER_BYTES,
+  KEY_LENGTH_MASK,
+  NO_ITEM,
+  optionalBytes,
+  STATE,
+  WORD,
+} from "../../../store/memory/item.ts";
 import { NEVER_SEC } from "../../../store/memory/slabs.ts";
 import { MIB } from "../../../store/limits.ts";
 import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
@@ -64,6 +71,26 @@ function savedStore(options: ChangedOptions, random: () => number): Saved {
 
 /** Loads a snapshot into a store, and checks the store. @returns The fault that refuses the snapshot, or null. */
 function load(saved: Saved, changed: ChangedOptions): string | null {
+  const loaded = loadedStore(saved, changed);
+  if (typeof loaded === "string") return loaded;
+  const { cache, memory } = loaded;
+  checkStore(memory);
+  writeClock(memory, saved.header.clockMs + 60_000);
+  held(cache, () => {
+    while (cache.maintain());
+  });
+  checkStore(memory);
+  return null;
+}
+
+/** A store that has loaded a snapshot. */
+interface Loaded {
+  readonly cache: Cache;
+  readonly memory: Memory;
+}
+
+/** Loads a snapshot into a store. @returns The store, or the fault that refuses the snapshot. */
+function loadedStore(saved: Saved, changed: ChangedOptions): Loaded | string {
   const { header } = saved;
   const fault = headerFault(header);
   if (fault !== null) return fault;
@@ -99,8 +126,7 @@ function load(saved: Saved, changed: ChangedOptions): string | null {
       checkStore(memory);
       return error.message;
     }
-    checkStore(memory);
-    return null;
+    return { cache, memory };
   }
   const all = saved.pages;
   let [page, at] = [0, 0];
@@ -115,7 +141,7 @@ function load(saved: Saved, changed: ChangedOptions): string | null {
       if (at === all[page]!.length) [page, at] = [page + 1, 0];
     }
   }
-  const work = snapshots.verify(header, tables);
+  const work = snapshots.verify(header, tables, [1, 2]);
   for (;;) {
     const { done, value } = work.next();
     if (!done) continue;
@@ -127,13 +153,7 @@ function load(saved: Saved, changed: ChangedOptions): string | null {
     break;
   }
   snapshots.restorePages(header, tables);
-  checkStore(memory);
-  writeClock(memory, header.clockMs + 60_000);
-  held(cache, () => {
-    while (cache.maintain());
-  });
-  checkStore(memory);
-  return null;
+  return { cache, memory };
 }
 
 /** All paths to values of plain data. */
@@ -321,11 +341,144 @@ Deno.test("a bucket that refers to no item is refused", () =>
       slots[slots.findIndex((item) => item !== NO_ITEM)] = ref;
       assertEquals(
         load({ ...saved, pages: [bytes] }, target),
-        "its hash index refers to no item",
+        "its hash index does not link each item once",
         `${ref}`,
       );
     }
   }));
+
+/** The pages of a saved store in one piece, and where the words of its chunks and buckets are. */
+interface Words {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly words: Int32Array;
+  /** Indexes of the first words of chunks in use, and of all buckets. */
+  readonly chunks: readonly number[];
+  readonly buckets: readonly number[];
+  /** Returns the index of an item's first word. */
+  readonly indexOf: (item: number) => number;
+}
+
+function wordsOf(saved: Saved): Words {
+  const bytes = concatBytes(saved.pages);
+  const words = new Int32Array(bytes.buffer);
+  const { layout, control } = saved.header;
+  const { pages } = tablesIn(saved.header, saved.tables);
+  const chunks: number[] = [];
+  const buckets: number[] = [];
+  const starts = new Map<number, number>();
+  for (let page = 0, at = 0; page < control.PAGES_EVER_USED; page++) {
+    const row = page * PAGE.WORDS;
+    const classId = pages[row + PAGE.CLASS]!;
+    if (classId === PAGE_OWNER.NOBODY) continue;
+    starts.set(page, at);
+    if (classId === PAGE_OWNER.HASH) {
+      for (let slot = 0; slot < 1 << (layout.pageShift - 2); slot++) buckets.push(at + slot);
+    }
+    for (let index = 0; classId > 0 && index < pages[row + PAGE.CARVED]!; index++) {
+      const word = at + index * (layout.chunkBytes[classId - 1]! >> 2);
+      if ((words[word + WORD.STATE]! & (STATE.LINKED | STATE.CONTINUATION)) !== 0) {
+        chunks.push(word);
+      }
+    }
+    at += 1 << (layout.pageShift - 2);
+  }
+  const refShift = layout.pageShift - 3;
+  const indexOf = (item: number): number =>
+    starts.get(item >>> refShift)! + 2 * (item & ((1 << refShift) - 1));
+  return { bytes, words, chunks, buckets, indexOf };
+}
+
+for (const [name, layout] of Object.entries(LAYOUTS)) {
+  Deno.test(`words of items, chains and buckets of layout ${name} that are not true are refused, or do no harm`, () =>
+    withSeed(drawSeed(), (seed) => {
+      const random = randomFrom(seed);
+      const pick = <Each>(list: readonly Each[]): Each => list[Math.floor(random() * list.length)]!;
+      const saved = savedStore(layout, random);
+      const { bytes, words, chunks, buckets } = wordsOf(saved);
+      const chained = chunks.filter((at) =>
+        (words[at + WORD.STATE]! & (STATE.CHAINED | STATE.CONTINUATION)) !== 0
+      );
+      const targets = [layout, { ...layout, growthFactor: 1.5, memoryLimitBytes: 16 * MIB }];
+      const links = [WORD.HASH_NEXT, WORD.NEWER, WORD.OLDER, WORD.DEADLINE_SEC, WORD.PIECE_LENGTH];
+      const place = (): number => {
+        const kind = random();
+        if (kind < 0.2) return pick(buckets.filter((at) => words[at] !== NO_ITEM));
+        const chunk = pick(kind < 0.5 ? chained : chunks);
+        // Words that every item has, and those that some have.
+        return chunk + (random() < 0.8 ? pick(links) : Math.floor(random() * 13));
+      };
+      let refused = 0;
+      const rounds = 400 * roundsOf(1);
+      for (let round = 0; round < rounds; round++) {
+        const at = place();
+        const other = random() < 0.3 ? place() : at;
+        const [old, otherOld] = [words[at]!, words[other]!];
+        const bit = old ^ (1 << (random() * 32));
+        words[at] = pick([0, old + 1, old - 8, -1, 2 ** 31 - 1, bit, bit, words[place()]!]);
+        // Two words that are exchanged leave all sums as they were.
+        if (other !== at) [words[at], words[other]] = [otherOld, old];
+        try {
+          if (load({ ...saved, pages: [bytes] }, pick(targets)) !== null) refused++;
+        } catch (cause) {
+          throw new Error(`words ${at} and ${other}: ${old}, ${otherOld}`, { cause });
+        }
+        [words[at], words[other]] = [old, otherOld];
+      }
+      assert(refused > rounds / 5, `${refused}`);
+    }));
+}
+
+/** Takes an item out of its queue, or out of its bucket, and makes it a ring of its own. */
+function cutRing({ words, buckets, indexOf }: Words, kind: "queue" | "bucket"): string {
+  for (const bucket of buckets) {
+    const item = words[bucket]!;
+    if (item === NO_ITEM) continue;
+    const at = indexOf(item);
+    const [newer, older] = [words[at + WORD.NEWER]!, words[at + WORD.OLDER]!];
+    if ((words[at + WORD.STATE]! & STATE.CHAINED) !== 0) continue;
+    if (kind === "bucket") {
+      words[bucket] = words[at + WORD.HASH_NEXT]!;
+      words[at + WORD.HASH_NEXT] = item;
+    } else {
+      if (newer === NO_ITEM || older === NO_ITEM) continue;
+      words[indexOf(newer) + WORD.OLDER] = older;
+      words[indexOf(older) + WORD.NEWER] = newer;
+      words[at + WORD.OLDER] = words[at + WORD.NEWER] = item;
+    }
+    const keyAt = 4 * at + HEADER_BYTES + optionalBytes(words[at + WORD.STATE]!);
+    const keyLength = words[at + WORD.STATE]! & KEY_LENGTH_MASK;
+    return latin1Text(new Uint8Array(words.buffer, keyAt, keyLength));
+  }
+  throw new Error("no such item");
+}
+
+for (const kind of ["queue", "bucket"] as const) {
+  Deno.test(`a ring of items beside a ${kind} does no harm, if nothing else is wrong`, () =>
+    withSeed(drawSeed(), (seed) => {
+      const target = LAYOUTS["leased"]!;
+      const saved = savedStore(target, randomFrom(seed));
+      const words = wordsOf(saved);
+      const ringKey = cutRing(words, kind);
+      const loaded = loadedStore({ ...saved, pages: [words.bytes] }, target);
+      assert(typeof loaded !== "string", `${loaded}`);
+      const store = new TestStore({}, loaded);
+      if (seed % 2 === 0) store.store(StoreMode.SET, ringKey, "again");
+      // Evicts everything else twice over, moves pages, and splits buckets.
+      for (let round = 0; round < 2; round++) {
+        for (let index = 0; index < 20_000; index++) {
+          store.store(StoreMode.SET, `new${round}-${index}`, "v".repeat(index % 800));
+        }
+        held(loaded.cache, () => {
+          while (loaded.cache.maintain());
+        });
+      }
+      store.remove(ringKey);
+      for (let index = 0; index < 20_000; index++) store.remove(`new1-${index}`);
+      assertEquals(store.item("new1-19999"), NO_ITEM);
+      store.store(StoreMode.SET, ringKey, "back");
+      assertEquals(store.get(ringKey), "back");
+    }));
+}
 
 Deno.test("a sweep that was in the middle of a page begins it anew", () =>
   withSeed(drawSeed(), (seed) => {
