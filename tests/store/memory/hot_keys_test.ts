@@ -68,6 +68,7 @@ Deno.test("counts halve, so that the list follows a change of load", () => {
   assertEquals(found[0]!.key, "new");
   assertEquals(samples, found.reduce((sum, { count }) => sum + count, 0));
   assertLess(found[1]!.count, 3000);
+  assertEquals(found.map(({ hits }) => hits), found.map(({ count }) => count));
 });
 
 Deno.test("after a reset the list is empty, and counts anew", () => {
