@@ -213,6 +213,30 @@ Deno.test("a read is answered from the cache under a valid right only", () => {
   assertEquals(take(cache).map(({ key }) => key), ["bar"]);
 });
 
+Deno.test("a read that the cache answers gets the row as a read of the database does", () => {
+  const cache = makeCache();
+  const { requests } = cache.rows!;
+  const described = (slot: RequestSlot): unknown => {
+    assertEquals(requests.stateOf(slot), RequestState.DONE);
+    const { clientFlags, deadlineSec, idLow, idHigh, valueLength } = held(
+      cache,
+      () => cache.describe(requests.word(slot, REQUEST.RESULT)),
+    );
+    return { clientFlags, deadlineSec, idLow, idHigh, valueLength };
+  };
+  const nowSec = 1_700_000_000 + cache.memory.control[CONTROL.NOW_SEC]!;
+  const version = 2 ** 40 + 5;
+  for (const expiresUnixSec of [0, nowSec + 90]) {
+    const key = `until ${expiresUnixSec}`;
+    const first = ask(cache, key, 1);
+    cache.rows!.answerRead(take(cache), { ...ROW, version, expiresUnixSec }, true);
+    const second = ask(cache, key, 2);
+    assertEquals(take(cache), []);
+    assertEquals(described(second), described(first));
+  }
+  checkStore(cache.memory);
+});
+
 Deno.test("one hold of the mutex copies few values, for reads that the cache answers and for answers", () => {
   const cache = makeCache();
   const { rows } = cache;
