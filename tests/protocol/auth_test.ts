@@ -114,6 +114,26 @@ Deno.test("requests behind a wrong password, in the same packet or later, are re
   });
 });
 
+Deno.test("the time to authenticate does not begin anew with a wrong password", () => {
+  withSide((side) => {
+    for (const login of [textLogin, saslLogin]) {
+      const [guesser, silent] = [side.connect(), side.connect()];
+      for (let guess = 0; guess < 3; guess++) {
+        side.advanceNow(2);
+        guesser.ask(login("ann", `guess${guess}`));
+        assertEquals(guesser.unauthenticatedSinceSec, silent.unauthenticatedSinceSec);
+      }
+      side.advanceNow(2);
+      guesser.ask(login("ann", "nna"));
+      assertEquals(guesser.unauthenticatedSinceSec, 0);
+      // By text, what follows is a set.
+      if (login === textLogin) continue;
+      guesser.ask(login("ann", "no"));
+      assertEquals(guesser.unauthenticatedSinceSec, side.connect().unauthenticatedSinceSec);
+    }
+  });
+});
+
 Deno.test("requests that wait behind a password check run after a right one only", () => {
   withSide((side) => {
     for (const request of REQUESTS.filter((each) => !isSasl(each))) {

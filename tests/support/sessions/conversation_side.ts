@@ -360,6 +360,11 @@ export class ConversationPeer implements Peer {
     return this.#conversation.state === ConversationState.WAITING;
   }
 
+  /** As `Conversation` has it. */
+  get unauthenticatedSinceSec(): number {
+    return this.#conversation.unauthenticatedSinceSec;
+  }
+
   /** Bytes the connection costs between two reads. */
   get pendingLength(): number {
     return this.#pending.length;
