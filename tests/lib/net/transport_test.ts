@@ -292,6 +292,18 @@ test("under no_maxconns_fast a connection too many waits for its turn", async (s
   await server.stop();
 });
 
+test("under no_maxconns_fast connections that come and go use up no places", async (start) => {
+  await using server = await start({ args: ["-c", "8", "-t", "1", "-o", "no_maxconns_fast"] });
+  for (let come = 0; come < 30; come++) {
+    using client = await server.connect();
+    await client.ping();
+  }
+  const clients = await Promise.all(Array.from({ length: 6 }, () => server.connect()));
+  for (const client of clients) await client.ping();
+  for (const client of clients) client[Symbol.dispose]();
+  await server.stop();
+});
+
 test("silent connections are closed after idle_timeout, busy ones are not", async (start) => {
   // Long enough for a busy machine to let the chatter go on.
   await using server = await start({ args: ["-o", "idle_timeout=4"] });
