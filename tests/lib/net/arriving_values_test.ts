@@ -1,4 +1,4 @@
-import { assert, assertGreater, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertGreater, assertStringIncludes } from "@std/assert";
 import {
   type Client,
   type ServerProcess,
@@ -69,4 +69,21 @@ test("150 clients that send parts of long values do not keep another one from st
   for (const client of hostile) client[Symbol.dispose]();
   const { stderr } = await server.stop();
   assertStringIncludes(stderr, "shutting down");
+});
+
+test("bytes_read counts a long value once, also if its end comes alone", async (start) => {
+  await using server = await start({ args: ["-t", "1"] });
+  using watcher = await server.connect();
+  using client = await server.connect();
+  let asked = 0;
+  const bytesRead = async (): Promise<number> => {
+    asked += "stats\r\n".length;
+    return Number(await watcher.stat("bytes_read")) - asked;
+  };
+  const before = await bytesRead();
+  const request = `set k 0 0 ${LONG.length}\r\n${LONG}`;
+  await client.send(request);
+  await until(async () => await bytesRead() === before + request.length);
+  await client.ask("\r\n", "STORED\r\n");
+  assertEquals(await bytesRead(), before + request.length + "\r\n".length);
 });
