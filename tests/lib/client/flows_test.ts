@@ -285,14 +285,14 @@ testServers("early refresh: one caller loads a value anew that expires soon", as
 testServers("tags and namespaces", async (address) => {
   await using cache = new Cache(address);
   const row = new Row("first");
-  const options = { tags: ["red", "blue"] };
+  const options = { tags: ["red", "colour=blue"] };
   const get = (): Promise<string | undefined> => cache.getOrLoad("k", row.load, options);
   assertEquals([await get(), await get()], ["first", "first"]);
   assertEquals(await cache.get("k"), undefined);
   row.value = "second";
-  await cache.invalidateTags("green");
+  await cache.invalidateTags(["green", "colour"]);
   assertEquals(await get(), "first");
-  await cache.invalidateTags("blue");
+  await cache.invalidateTags("colour=blue");
   assertEquals([await get(), await get()], ["second", "second"]);
   await cache.put([], () => void (row.value = "third"), { tags: ["red"] });
   assertEquals(await get(), "third");
