@@ -97,7 +97,6 @@ export class LinksCheck {
   /** Returns what is wrong, or null. Call it when all items and all pages of the index have been added. */
   fault(): string | null {
     if (this.#bucketSum !== 0) return "its hash index does not link each item once";
-    const { classes } = this.#tables;
     for (let classId = 1; classId <= this.#header.layout.chunkBytes.length; classId++) {
       const row = classId * CLASS.WORDS;
       this.#addEnds(queueOf(classId, false), row + CLASS.SMALL_NEWEST);
