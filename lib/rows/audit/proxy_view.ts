@@ -12,8 +12,10 @@ export interface Committed {
   readonly mark: string;
 }
 
-/** Caches that the proxy may name at most. */
-const CACHES_MAX = 10_000;
+/** Caches and nodes that the proxy may name at most. */
+const NAMES_MAX = 10_000;
+/** A cache that has left the list, or a node: it is not compared. */
+const OTHER = /^(?:OUTSIDE|NODE) /;
 
 /** The database, as the audit sees it through the proxy. */
 export class ProxyView {
@@ -31,13 +33,14 @@ export class ProxyView {
     return new ProxyView(await Peer.connect(address, options));
   }
 
-  /** Returns the caches that the proxy works with. @throws PeerError */
+  /** Returns the caches of the proxy's list. @throws PeerError */
   async caches(): Promise<Address[]> {
     await this.#peer.send("caches\r\n");
     const addresses: Address[] = [];
-    while (addresses.length < CACHES_MAX) {
+    for (let lines = 0; lines < NAMES_MAX; lines++) {
       const line = await this.#peer.line();
       if (/^END\b/.test(line)) return addresses;
+      if (OTHER.test(line)) continue;
       const [, word] = /^CACHE (\S+)/.exec(line) ?? [];
       if (word === undefined) throw this.#peer.unexpected("caches", line);
       try {
@@ -46,7 +49,7 @@ export class ProxyView {
         throw this.#peer.unexpected("caches", line);
       }
     }
-    throw this.#peer.error(`names more than ${CACHES_MAX} caches`);
+    throw this.#peer.error(`names more than ${NAMES_MAX} caches and nodes`);
   }
 
   /** Reads rows. @returns In the order of the keys. @throws PeerError */

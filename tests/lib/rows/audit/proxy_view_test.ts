@@ -3,9 +3,10 @@ import { PeerError } from "../../../../lib/peers/peer.ts";
 import { ProxyView } from "../../../../lib/rows/audit/proxy_view.ts";
 import { ScriptedPeer } from "../../../support/servers/scripted_peer.ts";
 
-Deno.test("a proxy's list of caches is read, and a bad address in it is refused", async () => {
+Deno.test("a proxy's list of caches is read without those that have left and nodes; a bad address is refused", async () => {
   const replies = [
-    "CACHE 127.0.0.1:1 listed 1\r\nCACHE [::1]:2 listed 1\r\nEND 3\r\n",
+    "CACHE 127.0.0.1:1 listed 1\r\nCACHE [::1]:2 listed 1\r\nOUTSIDE 127.0.0.1:3\r\n" +
+    "NODE one member 12 0\r\nEND 3\r\n",
     "CACHE 127.0.0.1 listed 1\r\nEND 3\r\n",
   ];
   await using peer = new ScriptedPeer(() => [replies.shift()!]);
