@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { request as httpsRequest } from "node:https";
 import type { Buffer } from "node:buffer";
 import {
@@ -203,6 +203,20 @@ test("native: ciphers that the admin port does not know are named, not the key",
   assertStringIncludes(stderr, "Error setting the cipher(s) of --admin: ECDHE+AESGCM");
   assertStringIncludes(stderr, "--admin notls:<port>");
   assertEquals(stderr.includes("key"), false, stderr);
+});
+
+test("native: the admin port speaks no version of TLS below --ssl-min-version", async (certificates) => {
+  const own = certificates.make("own");
+  for (const [least, oldest] of [["0", "-tls1_2"], ["2", "-tls1_2"], ["3", "-tls1_3"]] as const) {
+    await serve(own, ["-o", `ssl_min_version=${least}`, ...ADMIN, ...NATIVE], (port) => {
+      const connect = (version: string): void =>
+        openssl("s_client", "-connect", `127.0.0.1:${port}`, version);
+      connect("-tls1_3");
+      if (oldest === "-tls1_2") connect(oldest);
+      else assertThrows(() => connect("-tls1_2"));
+      return Promise.resolve();
+    });
+  }
 });
 
 /** Reads the fingerprint of an admin port's certificate. */

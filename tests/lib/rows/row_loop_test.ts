@@ -271,7 +271,7 @@ testDatabases("a write that takes long keeps no other row waiting", async (datab
 });
 
 testDatabases(
-  "a write without an outcome says so, and its token ends with the outcome",
+  "a write without an outcome says so; its token ends with the outcome, a writer's own does not",
   async (database) => {
     let isLost = true;
     await using rows = await Setting.open({
@@ -285,14 +285,22 @@ testDatabases(
         return backend;
       },
     });
+    const command = async (text: string): Promise<string> => {
+      const { value, text: error } = await rows.done(rows.ask(RowKind.COMMAND, "", text));
+      return value + error;
+    };
     const { outcome, text } = await rows.done(rows.ask(RowKind.STORE, "k", "1"));
     assertEquals(outcome, Outcome.ROW_ERROR);
     assertEquals(text, "outcome unknown: the reply was lost");
-    assertEquals(rows.flows.states.isCacheable("k"), false);
-    assertEquals(await rows.runner.run(rows.flows.resolveUnknown()), 1);
+    const [id] = /\d+/.exec(await command("token get own\n"))!;
+    assertEquals(await command(`uput own 0 1 ${id}\n1`), text);
+    for (const key of ["k", "own"]) assertEquals(rows.flows.states.isCacheable(key), false);
+    assertEquals(await rows.runner.run(rows.flows.resolveUnknown()), 2);
     isLost = false;
     assertEquals(await rows.runner.run(rows.flows.resolveUnknown()), 0);
     assertEquals(rows.flows.states.isCacheable("k"), true);
+    assertEquals(await command("token list\n"), `TOKEN own ${id} idle -\r\nEND\r\n`);
+    assertEquals(await command(`token release own ${id}\n`), "OK\r\n");
   },
 );
 

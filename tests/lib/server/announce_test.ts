@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { announceIgnoredOptions } from "../../../lib/server/announce.ts";
+import { announce, announceIgnoredOptions } from "../../../lib/server/announce.ts";
 import { listenFailure } from "../../../lib/server/start_failure.ts";
-import { ListenError } from "../../../lib/net/transport.ts";
+import { type BoundTransport, ListenError } from "../../../lib/net/transport.ts";
 import { serverOptions } from "../../support/command_line.ts";
 import { loggedBy } from "../../support/log.ts";
 
@@ -41,6 +41,37 @@ Deno.test("an ignored option is a JSON object with the option and the reason", (
     reason,
     "the server does not lock memory; turn swap off, or set MemorySwapMax=0 in systemd",
   );
+});
+
+Deno.test("addresses that other hosts can reach are warned of, unless -Y and -Z protect them", () => {
+  const cache = "0.0.0.0:11211";
+  const counters = "0.0.0.0:11215";
+  const users = ["-Y", "users"];
+  const tls = ["-Z", "-o", "ssl_chain_cert=cert"];
+  const both = ["--counter-port", "11215"];
+  const cases = [
+    [[], { public_address: [cache] }],
+    [tls, { public_address: [cache] }],
+    [both, { public_address: [cache, counters] }],
+    [users, { passwords_in_clear_text: [cache] }],
+    [[...users, ...both], { public_address: [counters], passwords_in_clear_text: [cache] }],
+    [[...users, ...tls], {}],
+    [[...users, ...tls, ...both], { public_address: [counters] }],
+  ] as const;
+  const warned = (host: string, args: readonly string[]): unknown => {
+    const options = serverOptions("-l", host, ...args);
+    const listens = [...options.listens, ...options.counters?.listens ?? []];
+    const bound = { name: "portable", listens, ioUringReason: "" } as unknown as BoundTransport;
+    const found = loggedBy("json", 0, () => announce(options, bound))
+      .map((line) => JSON.parse(line))
+      .filter(({ event }) => event === "public_address" || event === "passwords_in_clear_text")
+      .map(({ event, addresses }) => [event, addresses]);
+    return Object.fromEntries(found);
+  };
+  for (const [args, expected] of cases) {
+    assertEquals(warned("0.0.0.0", args), expected, args.join(" "));
+    assertEquals(warned("127.0.0.1", args), {}, args.join(" "));
+  }
 });
 
 const TCP = { kind: "tcp", hostname: "127.0.0.1", port: 80, protocol: "auto" } as const;
