@@ -160,6 +160,17 @@ Deno.test("leased top reads servers at Unix sockets", async () => {
   await Deno.remove(folder, { recursive: true });
 });
 
+Deno.test("leased top shows a server again that has closed its connection", async () => {
+  let lines = 0;
+  await using server = new ScriptedPeer(() => [
+    lines++ === 0 ? "close" : "STAT version 7.7.7\r\nEND\r\n",
+  ]);
+  const name = `127.0.0.1:${server.port}`;
+  const { code, lines: shown } = await topOnce(name, "--once", "--interval", "100");
+  assertEquals(code, 0, shown.join("\n"));
+  assertMatch(shown[1]!, / 7\.7\.7$/);
+});
+
 // deno-lint-ignore no-control-regex
 const OUR_SEQUENCES = /\x1b\[(?:\?1049[hl]|\?25[hl]|H|K)/g;
 
