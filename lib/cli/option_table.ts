@@ -98,6 +98,7 @@ const CONNECTIONS = [
   ["threads",            "t",  "whole",  "threads",         1, 256,                     "4",       "number of worker threads"],
   ["conn-limit",         "c",  "whole",  "connections",     1, CONNECTIONS_MAX_MOST,    "1024",    "maximum number of client connections"],
   ["maxconns-fast",      "-o", "switch", "",             NONE, NONE,                    "on",      "refuse connections above -c at once; --no-maxconns-fast: leave them waiting in the kernel"],
+  ["warm-up",            "-o", "switch", "",             NONE, NONE,                    "on",      "let the engine compile the request path before the first client is served; --no-warm-up: the server starts sooner with less work, for tests; its first requests are slower"],
   ["max-reqs-per-event", "R",  "whole",  "requests",        1, REQUESTS_PER_EVENT_MOST, "4096",    "requests of one connection that are served before other connections; a costly request counts as many"],
   ["listen-backlog",     "b",  "whole",  "connections",     1, INT31,                   "1024",    "connections that the kernel may queue until the server accepts them"],
   ["idle-timeout",       "-o", "whole",  "seconds",         0, INT31,                   "0",       "close TCP connections that send nothing for this long; 0: never"],

@@ -30,6 +30,8 @@ export interface ServerOptions {
   readonly io: "auto" | BoundTransport["name"];
   readonly store: StoreOptions;
   readonly transport: TransportOptions;
+  /** Whether threads execute sample requests before they serve. */
+  readonly warmUp: boolean;
   /** Null: no counter protocol. */
   readonly counters: CounterOptions | null;
   /** The address of `--admin`; null: none. */
@@ -82,6 +84,7 @@ export function toServerOptions(
     io: values.io,
     store: toStoreOptions(parsed, leaseFlag, processInfo, errors),
     transport: toTransportOptions(parsed, tls),
+    warmUp: values["warm-up"],
     counters,
     admin,
     adminActions: toAdminActions(parsed, errors),

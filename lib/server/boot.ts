@@ -270,7 +270,7 @@ function makeThreads(
   authentication: Authentication | null,
 ): Threads {
   const { options, stop, lifecycleShared } = process;
-  const { transport: transportOptions, counters } = options;
+  const { transport: transportOptions, counters, warmUp } = options;
   const settings = withBound(options.settings, transport);
   return new Threads(
     transportOptions.threads,
@@ -279,6 +279,7 @@ function makeThreads(
       transport: transport.name,
       workerData: transport.workerData(threadIndex),
       transportOptions,
+      warmUp,
       counters,
       settings,
       shared,

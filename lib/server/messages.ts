@@ -14,6 +14,7 @@ export interface WorkerStart {
   /** Data of the bound transport for this worker. */
   readonly workerData: unknown;
   readonly transportOptions: TransportOptions;
+  readonly warmUp: boolean;
   /** Null: no counter protocol. */
   readonly counters: CounterOptions | null;
   readonly settings: Settings;

@@ -42,7 +42,9 @@ async function run(start: WorkerStart): Promise<void> {
   mutex.nowMs = () => performance.now();
   if (rows?.right.isTimed) rows.right.nowMs = createClock(start.transport);
   post({ kind: "begun" });
-  if (start.threadIndex < WARM_UP_THREADS_MAX) warmUp(start.shared, start.settings);
+  if (start.warmUp && start.threadIndex < WARM_UP_THREADS_MAX) {
+    warmUp(start.shared, start.settings);
+  }
   const transport = createTransport(start.transport, {
     thread,
     services: {

@@ -72,6 +72,7 @@ export const ROLE_ROWS: readonly RoleRow[] = [
   ["threads",               "any",    "",                             "1 2 3",                                     ""],
   ["conn-limit",            "any",    "",                             "20",                                        ""],
   ["maxconns-fast",         "any",    "",                             "on off",                                    ""],
+  ["warm-up",               "any",    "",                             "on off",                                    ""],
   ["max-reqs-per-event",    "any",    "",                             "1 20",                                      ""],
   ["listen-backlog",        "any",    "",                             "10",                                        ""],
   ["idle-timeout",          "any",    "",                             "600",                                       SOCKET],

@@ -197,6 +197,11 @@ Deno.test("readCommand() passes on what the store is made with", () => {
   assertEquals(store.growthFactor, 1.075);
 });
 
+Deno.test("readCommand() has threads warm up, unless it is told not to", () => {
+  const all = [[], ["--no-warm-up"], ["-o", "no_warm_up"], ["--no-warm-up", "--warm-up"]];
+  assertEquals(all.map((argv) => serverOptions(...argv).warmUp), [true, false, false, true]);
+});
+
 Deno.test("readCommand() takes memcached's growth factor with memcached's layout", () => {
   assertEquals(serverOptions("-o", "slab_layout=memcached").store.growthFactor, 1.25);
   assertEquals(serverOptions("-o", "slab_layout=memcached", "-f", "1.5").store.growthFactor, 1.5);

@@ -35,6 +35,8 @@ function proxyCommand(
 ): Deno.Command {
   const all = [
     ...(args.includes("-p") ? [] : ["-p", "-1"]),
+    ...(args.includes("-t") ? [] : ["-t", "2"]),
+    "--no-warm-up",
     ...caches.flatMap((port) => ["--cache", `127.0.0.1:${port}`]),
     ...args,
   ];

@@ -147,11 +147,14 @@ export class ServerProcess implements AsyncDisposable {
     this.#reading = this.#read();
   }
 
-  /** Starts one on a free port of 127.0.0.1, with two threads, and waits until it says that it listens. */
+  /**
+   * Starts one on a free port of 127.0.0.1, with two threads that do not warm up, and waits until it says that it
+   * listens.
+   */
   static async start(options: ProcessOptions = {}): Promise<ServerProcess> {
     const { args = [], io = "portable", ioUring = "auto" } = options;
     const listens = args.some((argument) => /^-[ps]/.test(argument));
-    const how = ["--io", io, "-o", `io_uring=${ioUring}`, "-t", "2"];
+    const how = ["--io", io, "-o", `io_uring=${ioUring}`, "-t", "2", "--no-warm-up"];
     const all = [...how, ...(listens ? [] : ["-p", "-1"]), ...args];
     return await ServerProcess.spawn(command({ ...options, args: all }, "null"));
   }
