@@ -113,12 +113,17 @@ Deno.test("the clock goes on: an item that has expired meanwhile is gone, anothe
 
 Deno.test("a flush stays", () => {
   const store = new TestStore();
+  store.clock(5000);
   store.store(StoreMode.SET, "a", "1");
   store.cache.flushAll(0);
   store.store(StoreMode.SET, "b", "1");
+  store.cache.flushAll(100);
   for (const changed of [{}, { growthFactor: 1.3 }]) {
     using next = restart(store, changed);
     assertEquals([next.get("a"), next.get("b")], [undefined, "1"]);
+    assertEquals(next.cache.inspector.control("OLDEST_LIVE_SEC"), 100);
+    next.clock(200_000);
+    assertEquals(next.get("b"), undefined);
   }
 });
 

@@ -31,13 +31,17 @@ export function reportNeeds(
   const others = Math.max(0, ignored - byTool);
   const complaints = [...missing].flatMap(([tool, count]) => {
     const most = known[tool] ?? 0;
-    return count > most ? [`${count} tests are ignored without ${tool}; known are ${most}`] : [];
+    return count > most ? [`${counted(count)} ignored without ${tool}; known are ${most}`] : [];
   });
   if (others > knownOthers) {
-    complaints.push(`${others} tests are ignored for no tool; known are ${knownOthers}`);
+    complaints.push(`${counted(others)} ignored for no tool; known are ${knownOthers}`);
   }
   const line = `ignored: ${[...counts, `${others} for no tool`].join(", ")}`;
   return { line, complaints };
+}
+
+function counted(tests: number): string {
+  return tests === 1 ? "1 test is" : `${tests} tests are`;
 }
 
 if (import.meta.main) {

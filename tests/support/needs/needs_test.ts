@@ -20,7 +20,7 @@ Deno.test("the report names each missing tool with its tests, and the tests with
 Deno.test("the report complains of more tests than are known for a tool, and for none", () => {
   assertEquals(reportNeeds(RECORDS, 5, { "chromium": 1 }, 1).complaints, [
     "2 tests are ignored without chromium; known are 1",
-    "1 tests are ignored without a tool of two words; known are 0",
+    "1 test is ignored without a tool of two words; known are 0",
     "2 tests are ignored for no tool; known are 1",
   ]);
 });
