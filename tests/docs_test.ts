@@ -85,12 +85,10 @@ function reasonNotToRun(command: string): string | undefined {
   return NOT_RUN.find(([start]) => command.startsWith(start))?.[1];
 }
 
-/** Checks a command without running it: its files and tasks exist, a bench knows its options. */
-async function lookAt(command: string): Promise<void> {
-  const files = command.matchAll(/(?<=^|\s)((?:\.ci|contrib|docs|examples|tests)\/[\w./]+)/g);
-  for (const [file] of files) assert(Deno.statSync(path(file)), file);
-  const [, bench] = /^deno task bench ([\w-]+)/.exec(command) ?? [];
-  if (bench === undefined) return;
+/** What each bench says of its options. */
+const helps = new Map<string, Promise<string>>();
+
+async function helpOf(bench: string): Promise<string> {
   const { code, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["task", "--quiet", "bench", bench, "--help"],
     cwd: path(""),
@@ -99,6 +97,18 @@ async function lookAt(command: string): Promise<void> {
   }).output();
   const help = new TextDecoder().decode(stderr);
   assertEquals(code, 0, help);
+  return help;
+}
+
+/** Checks a command without running it: its files and tasks exist, a bench knows its options. */
+async function lookAt(command: string): Promise<void> {
+  const files = command.matchAll(/(?<=^|\s)((?:\.ci|contrib|docs|examples|tests)\/[\w./]+)/g);
+  for (const [file] of files) assert(Deno.statSync(path(file)), file);
+  const [, bench] = /^deno task bench ([\w-]+)/.exec(command) ?? [];
+  if (bench === undefined) return;
+  let reading = helps.get(bench);
+  if (reading === undefined) helps.set(bench, reading = helpOf(bench));
+  const help = await reading;
   const [, ...words] = command.slice("deno task bench ".length).match(/"[^"]*"|\S+/g)!;
   for (const word of words.map((each) => each.replaceAll('"', ""))) {
     const isName = bench === "feed" || word.startsWith("--");

@@ -260,8 +260,10 @@ export class ConfiguredServer implements AsyncDisposable {
 }
 
 function commandOf(words: readonly string[]): Deno.Command {
+  // Options of the configuration take the place of these.
+  const usual = ["-t", "2", "--no-warm-up"];
   return new Deno.Command(Deno.execPath(), {
-    args: ["run", "--no-prompt", "--no-check", "--allow-all", MAIN, ...words],
+    args: ["run", "--no-prompt", "--no-check", "--allow-all", MAIN, ...usual, ...words],
     env: { NO_COLOR: "1" },
     stdin: "null",
     stdout: "null",
