@@ -19,7 +19,8 @@ async function drive({ port, lifecycle }: LoadStart): Promise<void> {
     await life.reaches(LifecyclePhase.STOPPING);
   } finally {
     life.phase = LifecyclePhase.STOPPING;
-    // Ends the wait of a thread that has nothing to do.
-    (await Deno.connect({ hostname: "127.0.0.1", port })).close();
+    // Ends the wait of a thread that has nothing to do. It may have seen the phase by itself, and be gone.
+    const woken = Deno.connect({ hostname: "127.0.0.1", port });
+    await woken.then((connection) => connection.close(), () => {});
   }
 }
