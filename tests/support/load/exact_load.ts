@@ -1,9 +1,9 @@
 /// <reference lib="deno.worker" />
 // Many clients in turns, who know every byte of every reply: a request that is lost, or executed twice, shows.
-import { Lifecycle, LifecyclePhase } from "../../../lib/lifecycle.ts";
 import { randomFrom } from "../random.ts";
 import type { LoadStart } from "../servers/native_in_process.ts";
 import { Client } from "../servers/server_process.ts";
+import { stopThread } from "./stop_thread.ts";
 
 const CLIENTS = 24;
 const ROUNDS = 60;
@@ -16,7 +16,8 @@ self.onmessage = async ({ data }: MessageEvent<LoadStart>) => {
 };
 self.postMessage("ready");
 
-async function drive({ port, lifecycle, seed }: LoadStart): Promise<void> {
+async function drive(start: LoadStart): Promise<void> {
+  const { port, seed } = start;
   try {
     const random = randomFrom(seed);
     const clients = await Promise.all(
@@ -30,9 +31,7 @@ async function drive({ port, lifecycle, seed }: LoadStart): Promise<void> {
     }
     for (const client of clients) client[Symbol.dispose]();
   } finally {
-    new Lifecycle(lifecycle).phase = LifecyclePhase.STOPPING;
-    // Ends the wait of a thread that has nothing to do.
-    (await Deno.connect({ hostname: "127.0.0.1", port })).close();
+    await stopThread(start);
   }
 }
 

@@ -3,6 +3,7 @@
 import { Lifecycle, LifecyclePhase } from "../../../lib/lifecycle.ts";
 import type { LoadStart } from "../servers/native_in_process.ts";
 import { Client } from "../servers/server_process.ts";
+import { stopThread } from "./stop_thread.ts";
 
 self.onmessage = async ({ data }: MessageEvent<LoadStart>) => {
   self.postMessage(await drive(data).then(() => "", (error) => String(error)));
@@ -10,17 +11,13 @@ self.onmessage = async ({ data }: MessageEvent<LoadStart>) => {
 };
 self.postMessage("ready");
 
-async function drive({ port, lifecycle }: LoadStart): Promise<void> {
-  const life = new Lifecycle(lifecycle);
+async function drive(start: LoadStart): Promise<void> {
   try {
-    using client = new Client(await Deno.connect({ hostname: "127.0.0.1", port }));
+    using client = new Client(await Deno.connect({ hostname: "127.0.0.1", port: start.port }));
     await client.ask("set k 0 0 1\r\nv\r\n", "STORED\r\n");
     await client.ask("get k\r\n", "VALUE k 0 1\r\nv\r\nEND\r\n");
-    await life.reaches(LifecyclePhase.STOPPING);
+    await new Lifecycle(start.lifecycle).reaches(LifecyclePhase.STOPPING);
   } finally {
-    life.phase = LifecyclePhase.STOPPING;
-    // Ends the wait of a thread that has nothing to do. It may have seen the phase by itself, and be gone.
-    const woken = Deno.connect({ hostname: "127.0.0.1", port });
-    await woken.then((connection) => connection.close(), () => {});
+    await stopThread(start);
   }
 }
