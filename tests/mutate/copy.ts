@@ -110,22 +110,24 @@ export class Copy implements AsyncDisposable {
   /**
    * Runs a test file as it is, to learn how long it takes and which lines it runs.
    *
-   * @returns Without lines when it takes too long, and null when it fails.
+   * @returns Without lines when it takes too long or the time is up, and null when it fails.
    */
   async measure(file: string): Promise<TestFile | null> {
     const folder = await Deno.makeTempDir({ prefix: "leased-mutate-profile-" });
     // Deno removes the folder itself before it writes to it.
     const profile = `${folder}/lines`;
     const limit = { limitMs: MEASURE_LIMIT_MS, limitSec: MEASURE_LIMIT_SEC };
+    const unknown = { path: file, cpuSec: 0, lines: new Map() };
     try {
       const raw = [`--coverage=${profile}`, "--coverage-raw-data-only"];
       const env = { DENO_COVERAGE_DIR: profile };
       const covered = await this.#deno([...TEST_ARGUMENTS, ...raw, file], { ...limit, env });
-      if (covered.code === OUT_OF_CPU_TIME) return { path: file, cpuSec: 0, lines: new Map() };
+      if (covered.code === OUT_OF_CPU_TIME) return unknown;
       // Optimized code differs while lines are counted, so tests of allocation fail then.
       const plain = covered.code === 0
         ? covered
         : await this.#deno([...TEST_ARGUMENTS, file], limit);
+      if (performance.now() >= this.#endMs) return unknown;
       if (plain.code !== 0) return null;
       return { path: file, cpuSec: plain.cpuSec, lines: await this.#lines(profile) };
     } finally {
@@ -166,7 +168,7 @@ export class Copy implements AsyncDisposable {
     const timer = setTimeout(() => {
       timedOut = true;
       endGroup(child.pid);
-    }, Math.min(limitMs, this.#endMs - performance.now()));
+    }, Math.max(0, Math.min(limitMs, this.#endMs - performance.now())));
     const { code, stdout, stderr } = await child.output();
     clearTimeout(timer);
     endGroup(child.pid);
