@@ -203,16 +203,15 @@ for (const [name, layout] of Object.entries(LAYOUTS)) {
         const old = path.reduce((at: any, each) => at[each], saved.header);
         for (const value of valuesInstead(old, random)) {
           const header = replaced(saved.header, path, value);
-          for (const target of targets) {
-            try {
-              if (load({ ...saved, header }, target) !== null) refused++;
-            } catch (error) {
-              throw new Error(`${path.join(".")} is ${JSON.stringify(value)}`, { cause: error });
-            }
+          const target = targets[Math.floor(random() * targets.length)]!;
+          try {
+            if (load({ ...saved, header }, target) !== null) refused++;
+          } catch (error) {
+            throw new Error(`${path.join(".")} is ${JSON.stringify(value)}`, { cause: error });
           }
         }
       }
-      assert(refused > 1000, `${refused}`);
+      assert(refused > 500, `${refused}`);
     }));
 
   Deno.test(`tables of layout ${name} that are not those of the pages are refused, or do no harm`, () =>
@@ -229,17 +228,15 @@ for (const [name, layout] of Object.entries(LAYOUTS)) {
           const any = view[Math.floor(random() * words)]!;
           const bit = old ^ (1 << (random() * 32));
           const values = [old + 1, old - 1, 0, -1, 2 ** 31 - 1, -(2 ** 31), any, bit];
-          for (let times = 0; times < 3; times++) {
-            view[word] = values[Math.floor(random() * values.length)]!;
-            const target = targets[Math.floor(random() * targets.length)]!;
-            try {
-              if (load({ ...saved, tables }, target) !== null) refused++;
-            } catch (error) {
-              throw new Error(`word ${word} is ${view[word]} instead of ${old}`, { cause: error });
-            }
+          view[word] = values[Math.floor(random() * values.length)]!;
+          const target = targets[Math.floor(random() * targets.length)]!;
+          try {
+            if (load({ ...saved, tables }, target) !== null) refused++;
+          } catch (error) {
+            throw new Error(`word ${word} is ${view[word]} instead of ${old}`, { cause: error });
           }
         }
-        assert(refused > words, `${refused} of ${3 * words}`);
+        assert(refused > words / 3, `${refused} of ${words}`);
       }
     }));
 }
