@@ -1,5 +1,5 @@
 import { Certificates } from "../support/servers/certificates.ts";
-import type { IoWay } from "../support/servers/server_process.ts";
+import { type IoWay, until } from "../support/servers/server_process.ts";
 import { startLeased, startOnUnixSocket, startOverUdp } from "../support/servers/leased.ts";
 import { play, secondsOf } from "../support/sessions/play.ts";
 import { REAL_SECONDS_MAX, type SocketSide } from "../support/sessions/socket_side.ts";
@@ -86,6 +86,10 @@ function isForUdp(file: string, { events }: TranscriptCase): boolean {
   });
 }
 
+function countsItems({ events }: TranscriptCase): boolean {
+  return events.some((event) => event.kind === "stats" && event.deltas.has("curr_items"));
+}
+
 async function playAll(
   leased: SocketSide | UdpSide,
   cases: readonly TranscriptCase[],
@@ -95,6 +99,10 @@ async function playAll(
     await leased.settle();
     for (const request of ["flush_all", "quarantine off", "token drop_all unsafe"]) {
       await leased.ask(`${request}\r\n`, "\r\n");
+    }
+    // Flushed items count until maintenance removes them.
+    if (countsItems(transcriptCase)) {
+      await until(async () => (await leased.stats()).get("curr_items") === 0);
     }
     await t.step(transcriptCase.name, () => play(leased, transcriptCase));
   }
