@@ -35,6 +35,16 @@ export class LostError extends Error {
   override readonly name = "LostError";
 }
 
+const asGiven = (value: string): string => value;
+/**
+ * Types whose parameters the driver would change: it sends every text for a boolean as false, and a time without its
+ * microseconds.
+ */
+const AS_GIVEN = {
+  boolean: { to: 16, from: [], serialize: asGiven, parse: asGiven },
+  timestamptz: { to: 1184, from: [], serialize: asGiven, parse: asGiven },
+};
+
 type DriverSettings = postgres.Options<Record<string, postgres.PostgresType>>;
 
 /** The part of the driver's settings that says where the server is: one entry a host of the URL, or a Unix socket. */
@@ -69,6 +79,7 @@ export class Session {
       backoff: () => 0,
       socket: (place: Place) => this.#dial(place),
       onnotice: () => {},
+      types: AS_GIVEN,
       onclose: () => {
         this.#isLost = true;
         this.#closed.resolve();

@@ -324,3 +324,35 @@ testPostgres("statements in progress are bounded: others wait, and then fail", a
     await until(() => backend.read(KEY).then(() => true, () => false));
   }, SHORT);
 });
+
+testPostgres(
+  "an outcome is unknown as long as the process that got the COMMIT runs",
+  async (url, server) => {
+    using relay = new Relay(server.port);
+    const relayed = url.replace(`:${server.port}`, `:${relay.port}`);
+    await withBackend(relayed, async (backend, epoch) => {
+      await withSession(url, async (watcher) => {
+        relay.passage = (sent) =>
+          new TextDecoder().decode(sent).includes("COMMIT\0") ? "strand" : "pass";
+        const result = await backend.write(KEY, 1, epoch, () => set("one"));
+        relay.passage = () => "pass";
+        assertEquals(result.kind, "unknown");
+        const [row] = await watcher.query(
+          "SELECT pid FROM pg_stat_activity " +
+            "WHERE datname = current_database() AND state = 'idle in transaction'",
+        );
+        const pid = Number(row!["pid"]);
+        Deno.kill(pid, "SIGSTOP");
+        try {
+          for (let question = 0; question < 2; question++) {
+            const outcome = await backend.outcome(1);
+            assertEquals(outcome, { kind: "unknown", reason: "the transaction still runs" });
+          }
+        } finally {
+          Deno.kill(pid, "SIGCONT");
+        }
+        await until(async () => (await backend.outcome(1)).kind === "notApplied");
+      });
+    }, { connectionsMax: 4, timeoutMs: 2000 });
+  },
+);

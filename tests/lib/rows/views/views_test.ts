@@ -256,6 +256,25 @@ testDatabases(
   ["PostgreSQL"],
 );
 
+testDatabases("a view by a boolean has the rows of its value", async (database) => {
+  const views = `{
+    "sold:{sold}": {
+      "query": "SELECT name FROM product WHERE sold = {sold} ORDER BY id", "value": "raw",
+      "changes": { "product": "sold:{sold}" }
+    }
+  }`;
+  await using shop = await Shop.open(database, views);
+  await shop.writer.write("ALTER TABLE product ADD COLUMN sold boolean NOT NULL DEFAULT false");
+  await shop.writer.write("UPDATE product SET sold = true WHERE id = 2");
+  await using origin = await shop.start();
+  using client = await origin.connect();
+  assertEquals(await read(client, "sold:t"), "Chess");
+  assertEquals(await read(client, "sold:f"), "Atlas");
+  await shop.writer.write("UPDATE product SET sold = id = 1");
+  await untilReads([client], "sold:t", "Atlas");
+  await untilReads([client], "sold:f", "Chess");
+}, ["PostgreSQL"]);
+
 const REFUSED: readonly [mistake: string, from: string, to: string][] = [
   ["has no column nosuch", 'name:{name}" }', 'name:{nosuch}" }'],
   ["its query reads table .*category, which changes must name", ', "category": "product:*"', ""],
