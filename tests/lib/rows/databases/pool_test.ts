@@ -1,4 +1,4 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { Pool } from "../../../../lib/rows/databases/postgres/pool.ts";
 import { testDatabases } from "../../../support/servers/databases.ts";
 
@@ -31,3 +31,20 @@ testDatabases("callers that have waited in vain get no session later", async ({ 
   await Promise.all([pool.query("SELECT 1"), pool.query("SELECT 1")]);
   await pool.close();
 }, ["PostgreSQL"]);
+
+testDatabases(
+  "a session that is in use when sessions are renewed is not used again",
+  async ({ url }) => {
+    const pool = new Pool({ url, timeoutMs: 60_000 }, 1);
+    const before = await pool.use(async (session) => {
+      pool.renew();
+      await session.query("SELECT 1");
+      return session.process;
+    });
+    const after = await pool.use((session) => Promise.resolve(session.process));
+    assertNotEquals(after, before);
+    assertEquals(await pool.use((session) => Promise.resolve(session.process)), after);
+    await pool.close();
+  },
+  ["PostgreSQL"],
+);

@@ -189,3 +189,19 @@ Deno.test("a unique index that is made later makes the triggers old", () => {
   database.exec(followSchema(database, DEFAULT_TABLE, viewsBy("name")));
   assertEquals(missing(), []);
 });
+
+Deno.test("keys of views may have any characters of texts and names of SQL", () => {
+  const file = {
+    "o'n''eil\\\":{x}'s": {
+      query: "SELECT * FROM product WHERE name = {x}",
+      changes: { product: ["o'n''eil\\\":{name}'s", "o'n''*"] },
+    },
+  };
+  const views = parseViews(JSON.stringify(file), "views.jsonc", ["o"]);
+  const database = followed("CREATE TABLE product (name TEXT)", views);
+  assertEquals(missingTriggers(database, DEFAULT_TABLE, views), []);
+  assertEquals(notedBy(database, "INSERT INTO product VALUES ('ann')"), [
+    `o'n''eil\\":ann's`,
+    "o'n''*",
+  ]);
+});

@@ -21,3 +21,31 @@ Deno.test("prefixes and keys that a listed cache has not deleted are left", () =
   assertEquals(asked, ["expelPrefixesHere", "quarantine", "expelHere", "invalidateListed"]);
   assertEquals(yielded.value, { reason: "away", left: [prefix, "two"] });
 });
+
+Deno.test("a listed cache deletes every key of a large change, however often it does not answer", () => {
+  const cache = "127.0.0.1:1";
+  const caches = { all: [cache], members: [{ cache }] } as unknown as CacheList<string>;
+  const keys = Array.from({ length: 2500 }, (_, index) => `k${index}`);
+  const deleted = new Set<string>();
+  const asked = new Map<string, number>();
+  /** Deletes a key at the second request, some at the first one. */
+  const deleteOne = (key: string, index: number): string | null => {
+    const requests = (asked.get(key) ?? 0) + 1;
+    asked.set(key, requests);
+    if (requests === 1 && index % 3 === 0) return "away";
+    deleted.add(key);
+    return null;
+  };
+  for (let left: readonly string[] = keys; left.length > 0;) {
+    const flow = expelKeys(caches, left);
+    let yielded = flow.next();
+    while (!yielded.done) {
+      const { value } = yielded;
+      yielded = flow.next(
+        value.kind === "invalidateListed" ? value.keys.map(deleteOne) : undefined,
+      );
+    }
+    left = yielded.value?.left ?? [];
+  }
+  assertEquals(deleted, new Set(keys));
+});
