@@ -270,3 +270,20 @@ Deno.test(
     assert(await isPasswordOf(new TextEncoder().encode("hidden"), hash));
   },
 );
+
+Deno.test(
+  "a password whose repetition is another one is refused",
+  needs("script", HAS_SCRIPT),
+  async () => {
+    const args = ["run", "--no-prompt", path("main.ts"), "passwd", "ann"];
+    for (const [first, second] of [["hid", "hidden"], ["hidden", "hid"], ["hidden", "hiddon"]]) {
+      await using pty = new Pty("cols 300 rows 12", args, { NO_COLOR: "1" });
+      await pty.until("Password: ");
+      await pty.press(`${first}\r`);
+      await pty.until("Again: ");
+      await pty.press(`${second}\r`);
+      assertEquals(await pty.ended(), 64, pty.shown);
+      assertStringIncludes(pty.shown, "the passwords differ");
+    }
+  },
+);

@@ -24,7 +24,7 @@ while True:
     pid = os.fork()
     if pid == 0:
         ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: it ends with this process
-        os.environ["LISTEN_PID"] = str(os.getpid())
+        os.environ["LISTEN_PID"] = os.environ.get("PID_FOR") or str(os.getpid())
         port = str(sockets[0].getsockname()[1])
         os.execvp(sys.argv[2], [a.replace("PORT", port) for a in sys.argv[2:]])
     _, status = os.waitpid(pid, 0)
@@ -38,11 +38,15 @@ import { needs } from "../../support/needs/needs.ts";
 
 const CAN_RUN = TRANSPORTS.includes("native") && isInstalled(["python3", "-c", ""]);
 
-/** @param restart The file that lets the second server start. */
+/**
+ * @param restart The file that lets the second server start.
+ * @param pidFor The process that the sockets are for; "": the server.
+ */
 function activated(
   restart: string,
   addresses: string,
-  ...args: readonly string[]
+  args: readonly string[],
+  pidFor = "",
 ): ServerProcess {
   // deno-fmt-ignore
   const server = [
@@ -52,7 +56,7 @@ function activated(
   return ServerProcess.launch(
     new Deno.Command("python3", {
       args: ["-c", ACTIVATE, addresses, ...server],
-      env: { NO_COLOR: "1", RESTART: restart },
+      env: { NO_COLOR: "1", RESTART: restart, PID_FOR: pidFor },
       stdin: "null",
       stdout: "null",
       stderr: "piped",
@@ -74,7 +78,7 @@ Deno.test(
   async () => {
     const folder = Deno.makeTempDirSync();
     const restart = `${folder}/restart`;
-    await using manager = activated(restart, "0", "-p", "PORT");
+    await using manager = activated(restart, "0", ["-p", "PORT"]);
     const port = Number(/bound (\d+)/.exec(await manager.line("bound"))![1]);
     // Before the server runs.
     using early = new Client(await Deno.connect({ hostname: "127.0.0.1", port }));
@@ -98,7 +102,7 @@ Deno.test("a passed Unix socket keeps its file; a socket that no option names is
 }, async () => {
   const folder = Deno.makeTempDirSync();
   const path = `${folder}/socket`;
-  await using manager = activated(folder, `${path},0`, "-s", path);
+  await using manager = activated(folder, `${path},0`, ["-s", path]);
   const line = await manager.line("the server does not listen on 127.0.0.1:");
   assertStringIncludes(line, "warning");
   const pid = await pidOf(manager, 0);
@@ -108,6 +112,19 @@ Deno.test("a passed Unix socket keeps its file; a socket that no option names is
   await manager.line("ended 0");
   assertEquals([...Deno.readDirSync(folder)].map(({ name }) => name), ["socket"]);
   Deno.kill(await pidOf(manager, 1), "SIGKILL");
+  await manager.ended();
+  Deno.removeSync(folder, { recursive: true });
+});
+
+Deno.test("sockets that are passed to another process are not taken", {
+  ...needs("python3", CAN_RUN),
+}, async () => {
+  // Without a restart: the file does not exist.
+  const folder = Deno.makeTempDirSync();
+  await using manager = activated(`${folder}/none`, "0", ["-p", "-1"], `${Deno.pid}`);
+  const pid = await pidOf(manager, 0);
+  assertEquals(manager.lines.filter((line) => line.includes("LISTEN_FDS")), []);
+  Deno.kill(pid, "SIGKILL");
   await manager.ended();
   Deno.removeSync(folder, { recursive: true });
 });

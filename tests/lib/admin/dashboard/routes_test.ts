@@ -1,5 +1,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { type Table, TABLES } from "../../../../lib/admin/dashboard/tables.ts";
+import { createDatabase } from "../../../support/servers/databases.ts";
+import { startProxy } from "../../../support/servers/proxy_process.ts";
 import {
   Client,
   ServerProcess,
@@ -113,7 +115,7 @@ Deno.test("tricks with paths, foreign hosts and other origins get no word of the
 
 Deno.test("with -Y the dashboard wants a user; keys need the level admin", async () => {
   const file = await Deno.makeTempFile();
-  await Deno.writeTextFile(file, "reader read:one\nboss admin:two\n");
+  await Deno.writeTextFile(file, "reader read:one\nboss admin:two\nann read:a:b:c\n");
   await Deno.chmod(file, 0o600);
   await using server = await ServerProcess.start({
     args: ["-Y", file, "--admin", "0"],
@@ -130,6 +132,7 @@ Deno.test("with -Y the dashboard wants a user; keys need the level admin", async
   assertEquals(await status("/", "boss:wrong"), 401);
   assertEquals(await status("/", "boss"), 401);
   assertEquals(await status("/", "reader:one"), 200);
+  assertEquals(await status("/", "ann:a:b:c"), 200);
   assertEquals(await status("/api/tables/classes", "reader:one"), 200);
   for (const table of ["hot-keys", "connections", "locks", "leases", "tokens", "users"]) {
     assertEquals(await status(`/api/tables/${table}`, "reader:one"), 403, table);
@@ -252,4 +255,25 @@ Deno.test("12,000 leases and tokens: replies are bounded, and the server finds w
   const ids = (await read("tokens?search=web1")).rows.map((row) => Number(row[1]));
   assertEquals(ids.every((id, index) => index === 0 || ids[index - 1]! < id), true);
   await server.stop();
+});
+
+Deno.test("with -X the dashboard shows no key of an update token of a row", async () => {
+  for (const args of [[], ["-X"]]) {
+    await using database = await createDatabase("SQLite");
+    await using server = await startProxy(database, [], ["--admin", "0", ...args]);
+    const { origin } = await dashboardOf(server);
+    const read = async (name: string): Promise<Table> =>
+      await (await fetch(`${origin}/api/tables/${name}`)).json();
+    using client = await server.connect();
+    await client.send("token get held importer\r\n");
+    await client.until("\r\n");
+    await until(async () =>
+      (await read("rows")).rows.some(([name, value]) =>
+        name === "tokens_idle" && Number(value) === 1
+      )
+    );
+    const { rows, total } = await read("row-tokens");
+    assertEquals([rows.map(([key]) => key), total], args.length === 0 ? [["held"], 1] : [[], 0]);
+    await server.stop();
+  }
 });
