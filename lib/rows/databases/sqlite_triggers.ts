@@ -80,7 +80,7 @@ function triggersOf(
   names: TableNames,
   views: Views,
 ): Map<string, string> {
-  const mapping = new ViewMapping(views);
+  const mapping = new ViewMapping(views, firstSpelling());
   return new Map([
     ...triggersOfRows(database, names),
     ...mapping.tables.flatMap((table) => {
@@ -93,6 +93,17 @@ function triggersOf(
       });
     }),
   ]);
+}
+
+/** SQLite takes `Price` and `price` for one table. Returns the spelling of each that was asked for first. */
+function firstSpelling(): (table: string) => string {
+  const spellings = new Map<string, string>();
+  return (table) => {
+    const folded = table.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
+    const first = spellings.get(folded) ?? table;
+    spellings.set(folded, first);
+    return first;
+  };
 }
 
 /** The table of rows: the origin's own writes are deleted by the origin before they are committed. */

@@ -205,3 +205,17 @@ Deno.test("keys of views may have any characters of texts and names of SQL", () 
     "o'n''*",
   ]);
 });
+
+Deno.test("a table that views spell in two ways is noted for all of them", () => {
+  const view = (table: string, prefix: string): Record<string, unknown> => ({
+    [`${prefix}:{x}`]: {
+      query: `SELECT * FROM ${table} WHERE name = {x}`,
+      changes: { [table]: `${prefix}:{name}` },
+    },
+  });
+  const file = { ...view("product", "a"), ...view("Product", "b"), ...view("PRODUCT", "c") };
+  const views = parseViews(JSON.stringify(file), "views.jsonc", [""]);
+  const database = followed("CREATE TABLE Product (name TEXT)", views);
+  assertEquals(missingTriggers(database, DEFAULT_TABLE, views), []);
+  assertEquals(notedBy(database, "INSERT INTO product VALUES ('x')"), ["a:x", "b:x", "c:x"]);
+});
