@@ -140,6 +140,19 @@ Deno.test("the binary protocol waits in the same way", () => {
   assertStringIncludes(rows.ask(peer, set + gets.map(packetText).join("")), "khello");
 });
 
+Deno.test("binary gets before one that waits are answered once", () => {
+  using rows = new Rows();
+  const peer = rows.connect();
+  rows.ask(peer, "set k 0 0 1\r\n1\r\nget k\r\n");
+  const gets = ["k", "x", "k"].map((key) => packetText({ opcode: 0x0c, key })).join("");
+  const binary = rows.connect();
+  const found = binary.ask(gets);
+  rows.run();
+  const rest = binary.ask("");
+  assertNotEquals(rest, "");
+  assertEquals(found + rest, binary.ask(gets), "as when the cache knows all of them");
+});
+
 Deno.test("connections that end at any step leave nothing behind", () => {
   using rows = new Rows();
   const value = "v".repeat(100_000);

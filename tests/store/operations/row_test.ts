@@ -83,8 +83,10 @@ Deno.test("writes wait while the values that are copied take their share; reads 
   assertEquals(keysWith(share - 1500), ["a"]);
   assertEquals(keysWith(0), ["b"]);
   write("long", 4, share + 1);
-  assertEquals(keysWith(1), []);
+  write("short", 4);
+  assertEquals(keysWith(1), [], "no write passes another");
   assertEquals(keysWith(0), ["long"], "one value may be of any length");
+  assertEquals(keysWith(0), ["short"]);
 });
 
 Deno.test("a store that is too large says that it has no item, whatever was found before", () => {
