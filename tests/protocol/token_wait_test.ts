@@ -52,6 +52,19 @@ Deno.test("token list has the token with the first id that there is", () => {
   assertMatch(peer.ask("token list\r\n"), /^TOKEN k 1 0 me .*\r\nEND\r\n$/);
 });
 
+Deno.test("token list finds every token of a prefix, however many others are out", () => {
+  using side = new ConversationSide(["--tokens", "volatile", "--token-quarantine", "0"]);
+  const peer = side.connect();
+  for (let index = 0; index < 200; index++) peer.ask(`token get ${"abc"[index % 3]}${index}\r\n`);
+  const keysOf = (prefix: string): string[] =>
+    [...peer.ask(`token list ${prefix}\r\n`).matchAll(/^TOKEN (\S+) /gm)].map(([, key]) => key!);
+  const all = keysOf("");
+  assertEquals(all.length, 200);
+  for (const prefix of ["a", "b1", "c199"]) {
+    assertEquals(keysOf(prefix), all.filter((key) => key.startsWith(prefix)));
+  }
+});
+
 Deno.test("a token that the disk refused is none", () => {
   using side = new ConversationSide(OPTIONS);
   const watcher = side.connect();

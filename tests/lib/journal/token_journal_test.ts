@@ -71,6 +71,23 @@ Deno.test("readJournal() drops the torn end of a journal, wherever it is cut", (
   }
 });
 
+Deno.test("readJournal() drops a torn frame that was not synced, although a whole one follows", () => {
+  const files = new CrashingFiles();
+  const journal = new TokenJournal(files, null, NODE);
+  journal.append(got(1), true);
+  const start = files.bytes(JOURNAL_NAME).length;
+  journal.append(got(2), false);
+  const end = files.bytes(JOURNAL_NAME).length;
+  journal.append(got(3), false);
+  const whole = files.bytes(JOURNAL_NAME);
+  for (let at = start; at < end; at++) {
+    const torn = whole.slice();
+    torn[at]! ^= 0x40;
+    files.put(JOURNAL_NAME, torn);
+    assertEquals(ids(files), [1], `byte ${at}`);
+  }
+});
+
 Deno.test("readJournal() refuses a journal that is damaged before what was on the disk", () => {
   const files = new CrashingFiles();
   const journal = new TokenJournal(files, null, NODE);
