@@ -318,6 +318,12 @@ testServers("tags and namespaces", async (address) => {
   assertEquals(many, new Map([["k", "k"], ["l", "l"]]));
   await shop.put("k", () => {});
   assertEquals(await shop.getOrLoad("k", row.load), "fifth");
+  const tagged = { tags: ["blue"] };
+  assertEquals(await shop.getOrLoad("tagged", row.load, tagged), "fifth");
+  row.value = "sixth";
+  assertEquals(await shop.getOrLoad("tagged", row.load, tagged), "fifth");
+  await cache.invalidateTags("blue");
+  assertEquals(await shop.getOrLoad("tagged", row.load, tagged), "sixth");
 });
 
 testServers("compareAndSwap", async (address) => {

@@ -15,6 +15,7 @@ import { testDatabases } from "../../support/servers/databases.ts";
 import { startProxy } from "../../support/servers/proxy_process.ts";
 import { Setting } from "../../support/servers/proxy_setting.ts";
 import { Relay } from "../../support/servers/relay.ts";
+import { ScriptedPeer, type ScriptedReply } from "../../support/servers/scripted_peer.ts";
 import { ServerProcess } from "../../support/servers/server_process.ts";
 import { startLeased } from "./servers.ts";
 
@@ -154,6 +155,20 @@ testDatabases("putRow: resolve finds out what became of a write", async (databas
   assertEquals(await lost.resolve(), "failed");
   using client = await origin.connect();
   await client.ask("token list\r\n", "END\r\n");
+});
+
+Deno.test("putRow believes the last reply, when an earlier attempt got none", async () => {
+  const replies: Record<string, ScriptedReply[]> = {
+    token: [["TOKEN 5\r\n"], ["OK\r\n"]],
+    uput: [["close"], ["SERVER_ERROR not now\r\n"], ["STORED 7\r\n"]],
+  };
+  await using peer = new ScriptedPeer((line) => replies[line.split(" ", 1)[0]!]?.shift() ?? []);
+  await using cache = new Cache<string>(`127.0.0.1:${peer.port}`, {
+    codec: textCodec,
+    replyMs: 20_000,
+  });
+  assertEquals(await cache.putRow("k", "value"), 7);
+  assertEquals(replies, { token: [], uput: [] });
 });
 
 Deno.test("putRow needs a server of rows, and says so", async () => {
