@@ -4,8 +4,8 @@ import { readSources } from "./sources.ts";
 
 /** Test files that start nothing and take many seconds all the same: `deno task test` runs them. */
 const SLOW = new RegExp(
-  "^tests/(?:fuzz/|transcripts/disturbances/|versions_test|hash_flooding_test|lib/(?:auth/authenticator|journal/journal_loop)_test|" +
-    "protocol/(?:allocation|slices|work_budget|traces)_test|store/(?:chaos|items/long_values|operations/long_copies)_test|" +
+  "^tests/(?:fuzz/|transcripts/disturbances/|model_test|versions_test|hash_flooding_test|lib/(?:auth/authenticator|journal/journal_loop)_test|" +
+    "protocol/(?:allocation|printed_keys|restart|slices|work_budget|traces)_test|store/(?:chaos|items/long_values|operations/long_copies|snapshot/hostile_tables)_test|" +
     "store/space/(?:eviction|eviction_quality|page_mover)_test)",
 );
 /** Of support: files that start processes, or threads that serve. */
