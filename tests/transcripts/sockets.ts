@@ -3,12 +3,12 @@ import { type IoWay, until } from "../support/servers/server_process.ts";
 import { startLeased, startOnUnixSocket, startOverUdp } from "../support/servers/leased.ts";
 import { play, secondsOf } from "../support/sessions/play.ts";
 import { REAL_SECONDS_MAX, type SocketSide } from "../support/sessions/socket_side.ts";
-import type { TranscriptCase } from "../support/sessions/transcript.ts";
+import type { Transcript, TranscriptCase } from "../support/sessions/transcript.ts";
 import type { UdpSide } from "../support/sessions/udp_side.ts";
 import { SLICES } from "../support/sessions/slices.ts";
 import { readTranscripts } from "../support/sessions/transcript_files.ts";
 
-/** The same transcripts over a transport, each file to a server process of its own. */
+/** The same transcripts over a transport, those with the same options to one server process. */
 export function testOverSockets(io: IoWay["io"]): void {
   for (const slice of SLICES) testSlice({ name: io, io }, slice);
 }
@@ -28,45 +28,60 @@ function testSlice(
   slice: Pick<typeof SLICES[number], "title" | "options">,
   tls = false,
 ): void {
-  for (const { name, options, cases } of readTranscripts()) {
-    const playable = cases.filter((one) => secondsOf(one) <= REAL_SECONDS_MAX);
-    Deno.test(`${name} over sockets, ${way}${slice.title}`, { ignore: playable.length === 0 }, async (t): Promise<void> => {
-        using certificates = new Certificates();
-        const certificate = tls ? certificates.make("localhost") : undefined;
-        await using leased = await startLeased(io, [...options, ...slice.options], certificate, ioUring);
-        await playAll(leased, playable, t);
-      });
+  for (const { options, transcripts } of PLAYABLE) {
+    const name = ["transcripts", ...options].join(" ");
+    Deno.test(`${name} over sockets, ${way}${slice.title}`, async (t): Promise<void> => {
+      using certificates = new Certificates();
+      const certificate = tls ? certificates.make("localhost") : undefined;
+      await using leased = await startLeased(io, [...options, ...slice.options], certificate, ioUring);
+      await playAll(leased, transcripts, t);
+    });
   }
 }
 
 /** The transcripts without options over a Unix socket, to one server process. */
 export function testOverUnix(io: IoWay["io"]): void {
-  const start = (folder: string): Promise<SocketSide> => startOnUnixSocket(io, `${folder}/socket`);
-  testTogether(`a Unix socket, ${io}`, () => true, start);
+  Deno.test(`transcripts over a Unix socket, ${io}`, async (t) => {
+    const folder = Deno.makeTempDirSync({ prefix: "leased-test-" });
+    await using leased = await startOnUnixSocket(io, `${folder}/socket`);
+    await playAll(leased, WITHOUT_OPTIONS, t);
+    Deno.removeSync(folder, { recursive: true });
+  });
 }
 
 /** The same over UDP, a datagram for each request, a slice for each of its commands. */
 export function testOverUdp(io: IoWay["io"]): void {
-  testTogether(`UDP, ${io}`, isForUdp, () => startOverUdp(io, SLICES[1]!.options));
+  const transcripts = WITHOUT_OPTIONS.map(({ name, cases }) => ({
+    name,
+    cases: cases.filter((one) => isForUdp(name, one)),
+  }));
+  Deno.test(`transcripts over UDP, ${io}`, async (t) => {
+    await using leased = await startOverUdp(io, SLICES[1]!.options);
+    await playAll(leased, transcripts, t);
+  });
 }
 
-function testTogether(
-  name: string,
-  isPlayable: (file: string, transcriptCase: TranscriptCase) => boolean,
-  start: (folder: string) => Promise<SocketSide | UdpSide>,
-): void {
-  Deno.test(`transcripts over ${name}`, async (t) => {
-    const folder = Deno.makeTempDirSync({ prefix: "leased-test-" });
-    await using leased = await start(folder);
-    for (const { name, options, cases } of readTranscripts()) {
-      if (options.length > 0) continue;
-      const playable = cases.filter((one) =>
-        secondsOf(one) <= REAL_SECONDS_MAX && isPlayable(name, one)
-      );
-      await t.step(name, (t) => playAll(leased, playable, t));
-    }
-    Deno.removeSync(folder, { recursive: true });
-  });
+type Cases = Pick<Transcript, "name" | "cases">;
+
+/** The transcripts with the same options, without cases that need time to pass. */
+interface Group {
+  readonly options: readonly string[];
+  readonly transcripts: Cases[];
+}
+
+const PLAYABLE: readonly Group[] = groupByOptions(readTranscripts());
+const WITHOUT_OPTIONS = PLAYABLE.find(({ options }) => options.length === 0)!.transcripts;
+
+function groupByOptions(transcripts: readonly Transcript[]): Group[] {
+  const groups = new Map<string, Group>();
+  for (const { name, options, cases } of transcripts) {
+    const playable = cases.filter((one) => secondsOf(one) <= REAL_SECONDS_MAX);
+    if (playable.length === 0) continue;
+    const group = groups.get(options.join(" ")) ?? { options, transcripts: [] };
+    groups.set(options.join(" "), group);
+    group.transcripts.push({ name, cases: playable });
+  }
+  return [...groups.values()];
 }
 
 /** Claims belong to connections, and dumps are not available over UDP. */
@@ -92,18 +107,28 @@ function countsItems({ events }: TranscriptCase): boolean {
 
 async function playAll(
   leased: SocketSide | UdpSide,
-  cases: readonly TranscriptCase[],
+  transcripts: readonly Cases[],
   t: Deno.TestContext,
 ): Promise<void> {
-  for (const transcriptCase of cases) {
-    await leased.settle();
-    for (const request of ["flush_all", "quarantine off", "token drop_all unsafe"]) {
-      await leased.ask(`${request}\r\n`, "\r\n");
-    }
-    // Flushed items count until maintenance removes them.
-    if (countsItems(transcriptCase)) {
-      await until(async () => (await leased.stats()).get("curr_items") === 0);
-    }
-    await t.step(transcriptCase.name, () => play(leased, transcriptCase));
+  for (const { name, cases } of transcripts) {
+    await t.step(name, async (t) => {
+      for (const transcriptCase of cases) {
+        await empty(leased);
+        // Flushed items count until maintenance removes them.
+        if (countsItems(transcriptCase)) {
+          await until(async () => (await leased.stats()).get("curr_items") === 0);
+        }
+        await t.step(transcriptCase.name, () => play(leased, transcriptCase));
+      }
+    });
+  }
+}
+
+/** Waits until the connections of the case before have ended, and has the server forget what it has left. */
+async function empty(leased: SocketSide | UdpSide): Promise<void> {
+  await leased.settle();
+  const control = await leased.control();
+  for (const request of ["flush_all", "quarantine off", "token drop_all unsafe"]) {
+    await control.ask(`${request}\r\n`, "\r\n");
   }
 }

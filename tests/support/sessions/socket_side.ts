@@ -27,6 +27,8 @@ export class SocketSide implements Side, AsyncDisposable {
   ]);
   /** Where the server listens. */
   readonly address: Address;
+  /** Asks what is no part of a transcript. */
+  #control: SocketPeer | null = null;
   /** The least that `stats` has counted: the one that asked, and the listening ones. */
   #connectionsAtRest = Infinity;
   readonly #stop: () => Promise<void>;
@@ -46,9 +48,16 @@ export class SocketSide implements Side, AsyncDisposable {
     return new Promise((resolve) => setTimeout(resolve, seconds * 1000));
   }
 
+  /** Returns a connection that stays. */
+  async control(): Promise<SocketPeer> {
+    return this.#control ??= await this.open();
+  }
+
   async settle(): Promise<void> {
+    const control = await this.control();
     await until(async () => {
-      const connections = (await this.stats()).get("curr_connections") ?? NaN;
+      const stats = parseStats(await control.ask("stats\r\n", "END\r\n"));
+      const connections = stats.get("curr_connections") ?? NaN;
       if (!(connections <= this.#connectionsAtRest)) return false;
       this.#connectionsAtRest = connections;
       return true;
@@ -63,20 +72,14 @@ export class SocketSide implements Side, AsyncDisposable {
   async ask(request: string, end: string): Promise<string> {
     const peer = await this.open();
     try {
-      await peer.send(request);
-      let received = "";
-      while (!received.endsWith(end)) {
-        const length = received.length;
-        received = await peer.receive(length);
-        if (received.length === length) throw new Error(`${this.name} answered "${received}"`);
-      }
-      return received;
+      return await peer.ask(request, end);
     } finally {
       peer.disconnect();
     }
   }
 
   close(): Promise<void> {
+    this.#control?.disconnect();
     return this.#stop();
   }
 
@@ -124,6 +127,19 @@ export class SocketPeer implements Peer {
 
   take(length: number): void {
     this.#received = this.#received.slice(length);
+  }
+
+  /** Sends a request and takes the reply, up to `end`. @throws Error when the server ends or says no more before. */
+  async ask(request: string, end: string): Promise<string> {
+    await this.send(request);
+    let received = "";
+    while (!received.endsWith(end)) {
+      const length = received.length;
+      received = await this.receive(length);
+      if (received.length === length) throw new Error(`the server answered "${received}"`);
+    }
+    this.take(received.length);
+    return received;
   }
 
   async isClosed(): Promise<boolean> {

@@ -1,7 +1,7 @@
 import type { ServerProcess } from "../servers/server_process.ts";
 import { UdpClient } from "../servers/udp_client.ts";
 import type { Peer, Side } from "./side.ts";
-import type { SocketSide } from "./socket_side.ts";
+import type { SocketPeer, SocketSide } from "./socket_side.ts";
 
 /** A server that is spoken to over UDP. Its other side answers `stats`. */
 export class UdpSide implements Side, AsyncDisposable {
@@ -34,9 +34,9 @@ export class UdpSide implements Side, AsyncDisposable {
     return this.#other.stats();
   }
 
-  /** Sends a request over TCP and returns the reply up to `end`. */
-  ask(request: string, end: string): Promise<string> {
-    return this.#other.ask(request, end);
+  /** Returns a TCP connection that stays. */
+  control(): Promise<SocketPeer> {
+    return this.#other.control();
   }
 
   close(): Promise<void> {
