@@ -40,7 +40,7 @@ const FACTS = {
   keepsMemoryOrder: Deno.build.arch === "x86_64",
 } as const;
 /** Servers between two forced collections. Shared memory does not trigger the engine's own collections. */
-const SERVERS_PER_COLLECTION = 32;
+const SERVERS_PER_COLLECTION = 128;
 let serversMade = 0;
 v8.setFlagsFromString("--expose-gc");
 const collectGarbage: () => void = vm.runInNewContext("gc");
