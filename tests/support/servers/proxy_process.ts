@@ -1,8 +1,8 @@
 import type { TestDatabase } from "./databases.ts";
 import { textOf } from "../sessions/side.ts";
-import { type Ended, MAIN, path, ServerProcess } from "./server_process.ts";
+import { type Ended, path, PROGRAM, ServerProcess } from "./server_process.ts";
 
-const SOURCES = ["lib", "protocol", "store"].map(path).join(",");
+const SOURCES = ["lib", "protocol", "store", ".bundle"].map(path).join(",");
 /** The lock file that names the driver of PostgreSQL; deno.lock does not. */
 const LOCK_FILE = path("lib/rows/databases/postgres/deno.lock");
 
@@ -82,7 +82,7 @@ function command(
       "--allow-ffi",
       `--allow-read=${SOURCES}${folders}${list}`,
       ...(folder === "" ? [] : [`--allow-write=${folder}`]),
-      ...[MAIN, "proxy", ...subcommand, "--db", url, ...args],
+      ...[PROGRAM, "proxy", ...subcommand, "--db", url, ...args],
     ],
     stdin: "null",
     stdout,

@@ -1,0 +1,39 @@
+// Makes .bundle/: the server in few files. A server starts from it with half the work of a start from its 370 modules,
+// and `deno task test` starts some thousand. A test that is run alone starts servers from the sources.
+const ROOT = new URL("../../../", import.meta.url);
+const FOLDER = new URL(".bundle/", ROOT);
+const LOCK_FILE = "lib/rows/databases/postgres/deno.lock";
+
+/**
+ * Modules that are loaded by an address relative to their importer, which the bundle has in FOLDER itself, and that
+ * address.
+ */
+const LOADED: Readonly<Record<string, string>> = {
+  "lib/server/worker": "worker",
+  "lib/journal/journal_worker": "journal_worker",
+  "lib/snapshot/read_worker": "read_worker",
+  "lib/rows/database_thread": "database_thread",
+  "lib/rows/databases/postgres/backend": "postgres/backend",
+};
+
+async function makeBundle(): Promise<void> {
+  await Deno.remove(FOLDER, { recursive: true }).catch(() => {});
+  const entries = ["main", ...Object.keys(LOADED)].map((name) => `${name}.ts`);
+  const flags = [`--lock=${LOCK_FILE}`, "--platform=deno", "--code-splitting", "--outdir=.bundle"];
+  const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["bundle", "--quiet", ...flags, ...entries],
+    cwd: ROOT,
+  }).output();
+  if (!success) throw new Error(`Cannot make the bundle: ${new TextDecoder().decode(stderr)}`);
+  await Deno.rename(new URL("main.js", FOLDER), new URL("main.ts", FOLDER));
+  await Deno.mkdir(new URL("postgres/", FOLDER));
+  for (const [module, address] of Object.entries(LOADED)) {
+    const up = address.includes("/") ? "../" : "./";
+    await Deno.writeTextFile(
+      new URL(`${address}.ts`, FOLDER),
+      `export * from "${up}${module}.js";\n`,
+    );
+  }
+}
+
+await makeBundle();
