@@ -5,3 +5,13 @@ const VARIABLE = "LEASED_TESTS_EFFORT";
 export function roundsOf(usual: number): number {
   return Math.ceil(usual * Number(Deno.env.get(VARIABLE) ?? 1));
 }
+
+/** Returns one of `usual` values, drawn at random; the more, the more effort the environment asks for. */
+export function sampleOf<Value>(
+  values: readonly Value[],
+  usual: number,
+  random: () => number,
+): Value[] {
+  const share = roundsOf(1) / usual;
+  return values.filter(() => random() < share);
+}

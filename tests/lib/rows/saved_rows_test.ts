@@ -401,7 +401,7 @@ async function torture(database: TestDatabase, seed: number, follows: boolean): 
 
 for (const follows of [false, true]) {
   const name = follows ? "other origins and direct writers" : "other origins";
-  for (let run = 1; run <= roundsOf(3); run++) {
+  for (let run = 1; run <= roundsOf(1); run++) {
     testDatabases(
       `no row is old after restarts, with ${name} between, run ${run}`,
       (database) => withSeed(drawSeed(), (seed) => torture(database, seed, follows)),
