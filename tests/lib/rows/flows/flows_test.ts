@@ -1,0 +1,420 @@
+// The flows of reads and writes, step by step: the test answers each step.
+import { assert, assertEquals } from "@std/assert";
+import type { Found, WriteResult } from "../../../../lib/rows/databases/backend.ts";
+import { CacheList } from "../../../../lib/rows/flows/cache_list.ts";
+import { Flows, type GroupWrite, type Read, type Right } from "../../../../lib/rows/flows/flows.ts";
+import { isLastMark, noteMark } from "../../../../lib/rows/flows/marks.ts";
+import type { Flow, FlowStep, StepKind, StepResults } from "../../../../lib/rows/flows/steps.ts";
+import { takeOver, type TakeoverRule, waitFor } from "../../../../lib/rows/flows/takeover.ts";
+import { TokenStates } from "../../../../lib/rows/flows/token_states.ts";
+
+const EPOCH = 3;
+const FIRST_ID = EPOCH * 2 ** 32 + 1;
+const PATIENCE_MS = 300;
+const RIGHT_MS = 1000;
+const BY = "another server has taken the database over: epoch 9 replaced epoch 3";
+
+type Answer = StepResults[StepKind] | Error | ((step: FlowStep<string>) => StepResults[StepKind]);
+
+/** Runs a flow with answers to its steps, by their kinds; several for one kind are used up. */
+function play<Result>(
+  flow: Flow<string, Result>,
+  answers: Partial<Record<StepKind, readonly Answer[]>> = {},
+): { steps: FlowStep<string>[]; result: Result } {
+  const steps: FlowStep<string>[] = [];
+  const left = new Map(Object.entries(answers).map(([kind, each]) => [kind, [...each]]));
+  for (let yielded = flow.next();;) {
+    if (yielded.done) return { steps, result: yielded.value };
+    const step = yielded.value;
+    steps.push(step);
+    const answer = left.get(step.kind)?.shift();
+    yielded = answer instanceof Error
+      ? flow.throw(answer)
+      : flow.next(typeof answer === "function" ? answer(step) : answer as StepResults[StepKind]);
+  }
+}
+
+function kindsOf(steps: readonly FlowStep<string>[]): string[] {
+  return steps.map((step) => step.kind === "sleep" ? `sleep ${step.ms}` : step.kind);
+}
+
+class Setting {
+  readonly states = new TokenStates(EPOCH, 3, 10);
+  readonly nodes = { size: 0 };
+  readonly flows = new Flows(
+    new CacheList<string>(() => ""),
+    this.states,
+    PATIENCE_MS,
+    this.nodes,
+  );
+}
+
+function writeOf(key: string, more: Partial<GroupWrite> = {}): GroupWrite {
+  return { key, edit: "delete", tokenId: 0, connection: 0, ...more };
+}
+
+const FREE: Answer = (step) => (step as { keys: readonly string[] }).keys.map(() => true);
+const ROW: Found = { row: { flags: 1, data: new Uint8Array(2), version: 5 }, version: 5, epoch: 3 };
+const committed = (version: number): WriteResult & { kind: "committed" } => ({
+  kind: "committed",
+  version,
+});
+
+Deno.test("a read is cacheable unless its key has a token, its reader or its view forbids it, or the origin does", () => {
+  const { flows, states } = new Setting();
+  states.get("held", "");
+  const read = (
+    keys: readonly string[],
+    found: readonly Found[],
+    isReadable?: boolean,
+  ): boolean[] =>
+    play(flows.read(keys, isReadable), { readRows: [found] }).result.map((each) => each.cacheable);
+  const kept = { ...ROW, isKept: true };
+  const notKept = { ...ROW, isKept: false };
+  assertEquals(read(["a", "held", "b", "c"], [ROW, ROW, notKept, kept]), [
+    true,
+    false,
+    false,
+    true,
+  ]);
+  assertEquals(read(["a"], [ROW], false), [false]);
+  flows.isSuspended = true;
+  assertEquals(read(["a"], [ROW]), [false]);
+  flows.isSuspended = false;
+  assertEquals(read(["a"], [ROW]), [true]);
+  assertEquals([flows.counts.readsCacheable, flows.counts.readsUncacheable], [3, 4]);
+  const { result, steps } = play(flows.read(["a"]), { readRows: [[ROW]] });
+  assertEquals([steps, result], [[{ kind: "readRows", keys: ["a"] }], [{
+    ...ROW,
+    cacheable: true,
+  }]]);
+  // The answer itself shows that another origin has taken over.
+  assertEquals(read(["a", "b"], [ROW, { ...ROW, epoch: 9 }]), [false, false]);
+  assertEquals([flows.isDeposed, flows.deposedText], [true, BY]);
+  assertEquals(read(["a"], [ROW]), [false], "it stays so");
+});
+
+Deno.test("a token that is taken while a read is under way leaves it cacheable: it ends the lease itself", () => {
+  const { flows, states } = new Setting();
+  const flow = flows.read(["a", "b"]);
+  states.get("b", "");
+  flow.next();
+  states.get("a", "");
+  const { value } = flow.next([ROW, ROW]);
+  assertEquals((value as readonly Read[]).map((each) => each.cacheable), [true, false]);
+});
+
+Deno.test("a right is renewed from before the question; none is left after a takeover or the end", () => {
+  const said: string[] = [];
+  let nowMs = 50;
+  const right: Right = {
+    nowMs: () => nowMs,
+    renew: (deadlineMs) => said.push(`renew ${deadlineMs}`),
+    end: () => said.push("end"),
+  };
+  const renew = (flows: Flows<string>, epoch: number): void => {
+    play(flows.renewRight(right, RIGHT_MS), { readEpoch: [() => (nowMs += 70, epoch)] });
+  };
+  const { flows } = new Setting();
+  renew(flows, EPOCH);
+  renew(flows, 9);
+  renew(flows, EPOCH);
+  assertEquals([said.splice(0), flows.isDeposed], [["renew 1050", "end", "end"], true]);
+  const other = new Setting().flows;
+  assertEquals(play(other.endRight(right)).steps, [{ kind: "noteEnd", epoch: EPOCH }]);
+  renew(other, EPOCH);
+  assertEquals([said, other.isDeposed], [["end", "end"], false]);
+});
+
+Deno.test("a write takes a token, deletes here, in nodes and then writes, and leaves no token", () => {
+  const { flows, states, nodes } = new Setting();
+  nodes.size = 1;
+  const edit = { flags: 1, data: new Uint8Array(3) };
+  const group = [writeOf("a", { edit, connection: 7, sinceMs: 5 }), writeOf("b")];
+  const seen: boolean[] = [];
+  const { steps, result } = play(flows.write(group), {
+    invalidateHere: [FREE],
+    invalidateNodes: [
+      () => (seen.push(states.isCacheable("a"), states.isCacheable("b")), undefined),
+    ],
+    writeRows: [[committed(4), { kind: "refused", row: null }]],
+  });
+  assertEquals(steps, [
+    { kind: "invalidateHere", keys: ["a", "b"], connections: [7, 0] },
+    { kind: "invalidateNodes", keys: ["a", "b"] },
+    {
+      kind: "writeRows",
+      writes: [
+        { key: "a", edit, sinceMs: 5, tokenId: FIRST_ID, owner: "" },
+        { key: "b", edit: "delete", sinceMs: undefined, tokenId: FIRST_ID + 1, owner: "" },
+      ],
+      epoch: EPOCH,
+    },
+  ]);
+  assertEquals([seen, result], [[false, false], [committed(4), { kind: "refused", row: null }]]);
+  assertEquals([states.isCacheable("a"), states.isCacheable("b")], [true, true]);
+  assertEquals(Object.values(states.counts()).every((count) => count === 0), true);
+  const { groups, writesCommitted, writesRefused } = flows.counts;
+  assertEquals([groups, writesCommitted, writesRefused], [1, 1, 1]);
+});
+
+Deno.test("a row that another connection has locked is not written, nor deleted in nodes; the others are", () => {
+  const { flows, states, nodes } = new Setting();
+  nodes.size = 1;
+  const { steps, result } = play(flows.write([writeOf("a"), writeOf("b")]), {
+    invalidateHere: [[false, true]],
+    writeRows: [[committed(1)]],
+  });
+  assertEquals(result, [{ kind: "locked" }, committed(1)]);
+  assertEquals(steps[1], { kind: "invalidateNodes", keys: ["b"] });
+  const alone = play(flows.write([writeOf("a")]), { invalidateHere: [[false]] });
+  assertEquals([kindsOf(alone.steps), alone.result], [["invalidateHere"], [{ kind: "locked" }]]);
+  assertEquals([flows.counts.writesFailed, states.isCacheable("a")], [2, true]);
+});
+
+Deno.test("a write under a token of its writer uses it up, carries its tag, and is answered again without a write", () => {
+  const { flows, states } = new Setting();
+  const id = states.get("a", "me");
+  const group = [writeOf("a", { tokenId: id })];
+  const { steps, result } = play(flows.write(group), {
+    invalidateHere: [FREE],
+    writeRows: [[committed(2)]],
+  });
+  const [, written] = steps;
+  assert(written?.kind === "writeRows");
+  assertEquals([written.writes[0]!.tokenId, written.writes[0]!.owner], [id, "me"]);
+  assertEquals([result, states.counts().used], [[committed(2)], 1]);
+  const again = play(flows.write(group));
+  assertEquals([again.steps, again.result], [[], [committed(2)]]);
+  const revoked = states.get("a", "me");
+  states.revoke("a", revoked);
+  assertEquals(play(flows.write([writeOf("a", { tokenId: revoked })])).result, [{
+    kind: "revoked",
+  }]);
+  const busy = states.get("b", "");
+  states.beginPut("b", busy);
+  assertEquals(play(flows.write([writeOf("b", { tokenId: busy })])).result, [{ kind: "busy" }]);
+  const { writesCommitted, writesRevoked, writesFailed } = flows.counts;
+  assertEquals([writesCommitted, writesRevoked, writesFailed], [2, 1, 1]);
+});
+
+Deno.test("a write that failed or is postponed leaves its writer's token as it was", () => {
+  for (const kind of ["failed", "postponed"] as const) {
+    const { flows, states } = new Setting();
+    const id = states.get("a", "");
+    const end: WriteResult = kind === "failed" ? { kind, reason: "full" } : { kind };
+    const { result } = play(flows.write([writeOf("a", { tokenId: id }), writeOf("b")]), {
+      invalidateHere: [FREE],
+      writeRows: [[end, end]],
+    });
+    assertEquals(result, [end, end]);
+    assertEquals([states.counts().idle, states.isCacheable("b")], [1, true]);
+    assertEquals(flows.counts.writesFailed, kind === "failed" ? 2 : 0, "it goes again");
+  }
+});
+
+Deno.test("a token that is not known may have been applied: the database is asked", () => {
+  const { flows } = new Setting();
+  const group = [writeOf("a", { tokenId: 17 })];
+  const ask = (answer: Answer): unknown => {
+    const { steps, result } = play(flows.write(group), { askOutcome: [answer] });
+    assertEquals(steps, [{ kind: "askOutcome", tokenId: 17 }]);
+    return result[0];
+  };
+  assertEquals(ask(committed(8)), committed(8));
+  assertEquals(ask({ kind: "notApplied" }), { kind: "none" });
+  assertEquals(ask(new Error("away")), { kind: "unknown", reason: "away" });
+});
+
+Deno.test("an unknown outcome is asked for at once, and after pauses that double, as long as the time-out", () => {
+  const { flows, states } = new Setting();
+  const unknown = { kind: "unknown", reason: "no answer" } as const;
+  const { steps, result } = play(flows.write([writeOf("a"), writeOf("b")]), {
+    invalidateHere: [FREE],
+    writeRows: [new Error("lost")],
+    // After the first question only b is left.
+    askOutcome: [committed(6), ...new Array(9).fill(unknown)],
+  });
+  assertEquals(kindsOf(steps), [
+    ...["invalidateHere", "writeRows", "askOutcome", "askOutcome"],
+    ...["sleep 100", "askOutcome", "sleep 200", "askOutcome"],
+  ]);
+  assertEquals(result, [committed(6), unknown]);
+  assertEquals([states.isCacheable("a"), states.isCacheable("b")], [true, false]);
+  const asked = (answer: Answer): number =>
+    play(flows.resolveUnknown(), { askOutcome: [answer] }).result;
+  assertEquals([asked(unknown), states.counts().unknown], [1, 1]);
+  assertEquals([asked({ kind: "notApplied" }), states.isCacheable("b")], [0, true]);
+  assertEquals(Object.values(states.counts()).reduce((sum, count) => sum + count), 1, "that of a");
+});
+
+Deno.test("a writer's own token stays out when the database says that it wrote nothing", () => {
+  const { flows, states } = new Setting();
+  const id = states.get("a", "");
+  const written = play(flows.write([writeOf("a", { tokenId: id })]), {
+    invalidateHere: [FREE],
+    writeRows: [[{ kind: "unknown", reason: "lost" }]],
+    askOutcome: [{ kind: "notApplied" }],
+  });
+  const failed = { kind: "failed", reason: "the database did not write it" } as const;
+  assertEquals([written.result, states.counts().idle], [[failed], 1]);
+  assertEquals(play(flows.resolveUnknown()).steps, [], "it is not unknown");
+  // To resolve a token that is idle asks nothing, and changes nothing.
+  const resolved = play(flows.resolve("a", id));
+  assertEquals([resolved.steps, resolved.result, states.counts().idle], [[], failed, 1]);
+});
+
+Deno.test("an origin that was taken over writes nothing, whenever it learns that", () => {
+  const fenced = new Setting();
+  const first = play(fenced.flows.write([writeOf("a"), writeOf("b")]), {
+    invalidateHere: [FREE],
+    writeRows: [[{ kind: "fenced", epoch: 9 }, { kind: "fenced", epoch: 9 }]],
+  });
+  const failed = { kind: "failed", reason: BY } as const;
+  assertEquals([first.result, fenced.flows.isDeposed], [[failed, failed], true]);
+  const second = play(fenced.flows.write([writeOf("a")]));
+  assertEquals([second.steps, second.result], [[], [failed]]);
+  assertEquals([fenced.states.isCacheable("a"), fenced.flows.counts.writesFailed], [true, 3]);
+  const { flows, nodes } = new Setting();
+  nodes.size = 1;
+  const meanwhile = play(flows.write([writeOf("a")]), {
+    invalidateHere: [FREE],
+    invalidateNodes: [() => {
+      play(flows.read(["k"]), { readRows: [[{ ...ROW, epoch: 9 }]] });
+    }],
+  });
+  assertEquals(kindsOf(meanwhile.steps), ["invalidateHere", "invalidateNodes"]);
+  assertEquals(meanwhile.result, [failed]);
+});
+
+Deno.test("writes beyond the number of tokens fail alone", () => {
+  const { flows } = new Setting();
+  const { result } = play(flows.write(["a", "b", "c", "d"].map((key) => writeOf(key))), {
+    invalidateHere: [FREE],
+    writeRows: [[committed(1), committed(1), committed(1)]],
+  });
+  assertEquals(result.slice(2), [
+    committed(1),
+    { kind: "failed", reason: "too many update tokens" },
+  ]);
+  const all = play(flows.write([writeOf("a")]), {
+    invalidateHere: [FREE],
+    writeRows: [[committed(2)]],
+  });
+  assertEquals(all.result, [committed(2)], "all are free again");
+});
+
+// --- takeover, marks -----------------------------------------------------------------------------
+
+interface Taking {
+  readonly steps: string[];
+  readonly told: (string | null)[];
+  readonly end: unknown;
+}
+
+/** @param locks Answers to the question for the lock; then true. */
+function take(
+  rule: TakeoverRule,
+  answers: Partial<Record<StepKind, readonly Answer[]>>,
+  driftShare?: number,
+): Taking {
+  const told: (string | null)[] = [];
+  const flow = takeOver<string>(rule, RIGHT_MS, (problem) => told.push(problem), driftShare);
+  const steps: string[] = [];
+  try {
+    const lockOrigin = [...answers.lockOrigin ?? [], ...new Array(20).fill(true)];
+    const played = play(
+      (function* (): Flow<string, unknown> {
+        for (let yielded = flow.next();;) {
+          if (yielded.done) return yielded.value;
+          steps.push(...kindsOf([yielded.value]));
+          try {
+            yielded = flow.next(yield yielded.value);
+          } catch (error) {
+            yielded = flow.throw(error);
+          }
+        }
+      })(),
+      { ...answers, lockOrigin },
+    );
+    return { steps, told, end: played.result };
+  } catch (error) {
+    return { steps, told, end: (error as Error).message };
+  }
+}
+
+const taken = (more: object = {}): Answer => ({ epoch: 4, mark: "m", servedMs: 0, ...more });
+const TAKEN = { epoch: 4, mark: "m" };
+const OCCUPIED =
+  "another origin serves its rows: end it, or start this one with --standby or --take-over";
+
+Deno.test("a takeover waits as long as the origin before, or its nodes, may serve, and the clocks' drift", () => {
+  const cases: readonly (readonly [object, number, number?])[] = [
+    [{ servedMs: 0 }, 0],
+    [{ servedMs: 1000 }, 1120],
+    [{ servedMs: 1000, nodesMs: 2000 }, 2220],
+    [{ servedMs: 1000, nodesMs: 500 }, 1120],
+    [{ servedMs: 1000 }, 1270, 0.25],
+  ];
+  for (const [more, ms, driftShare] of cases) {
+    const { steps, told, end } = take("refuse", { takeOver: [taken(more)] }, driftShare);
+    assertEquals([steps, told, end], [["lockOrigin", "takeOver", `sleep ${ms}`], [], TAKEN]);
+  }
+  assertEquals([waitFor(0), waitFor(100), waitFor(100, 0.5)], [0, 130, 170]);
+});
+
+Deno.test("another origin is waited for as long as its right lasts, and then it is occupied; a stand-by waits on", () => {
+  const refused = take("refuse", { lockOrigin: new Array(9).fill(false) });
+  const pauses = new Array(5).fill(["lockOrigin", "sleep 200"]).flat();
+  assertEquals([refused.steps, refused.told], [[...pauses, "lockOrigin"], [null]]);
+  assertEquals(refused.end, OCCUPIED);
+  const ended = take("refuse", { lockOrigin: [false, false], takeOver: [taken()] });
+  assertEquals([ended.told, ended.end], [[null], TAKEN]);
+  const standby = take("standby", { lockOrigin: new Array(9).fill(false), takeOver: [taken()] });
+  assertEquals(standby.steps.filter((step) => step === "sleep 200").length, 9);
+  assertEquals(standby.end, TAKEN);
+});
+
+Deno.test("a stand-by tells each new problem once, and tries again; another start ends with it", () => {
+  const problems = ["down", "down", "full"].map((reason) => new Error(reason));
+  const standby = take("standby", { lockOrigin: problems, takeOver: [taken()] });
+  assertEquals([standby.told, standby.end], [["down", "full"], TAKEN]);
+  assertEquals(standby.steps.slice(0, 3), ["lockOrigin", "sleep 200", "lockOrigin"]);
+  assertEquals(take("refuse", { lockOrigin: problems }).end, "down");
+  assertEquals(take("force", { lockOrigin: problems }).end, "down");
+});
+
+Deno.test("a forced takeover waits for no lock before it, and for an origin without a time after it", () => {
+  const timed = take("force", { lockOrigin: [false], takeOver: [taken({ servedMs: 500 })] });
+  assertEquals(timed.steps, ["lockOrigin", "takeOver", "sleep 570"]);
+  const untimed = { servedMs: Infinity, nodesMs: 100 };
+  const { steps, told, end } = take("force", {
+    lockOrigin: [false, false],
+    takeOver: [taken(untimed)],
+  });
+  assertEquals(steps, [
+    ...["lockOrigin", "takeOver", "sleep 200", "lockOrigin", "sleep 200", "lockOrigin"],
+    "sleep 130",
+  ]);
+  assertEquals([told, end], [[null], TAKEN]);
+  const alone = take("force", { lockOrigin: [false], takeOver: [taken({ servedMs: Infinity })] });
+  assertEquals(alone.steps, ["lockOrigin", "takeOver", "sleep 200", "lockOrigin"], "no nodes");
+});
+
+Deno.test("a mark names the epoch that noted it; it is the last one for the next epoch only", () => {
+  const noted = play(noteMark<string>(3, "name"), { noteMark: [true] });
+  assertEquals(noted.steps, [{ kind: "noteMark", mark: "3 name", epoch: 3 }]);
+  assertEquals(noted.result, "3 name");
+  assertEquals(play(noteMark<string>(3, "name"), { noteMark: [false] }).result, "");
+  assertEquals(isLastMark("3 name", { epoch: 4, mark: "3 name" }), true);
+  for (
+    const [mark, taken] of [
+      ["3 name", { epoch: 5, mark: "3 name" }],
+      ["3 name", { epoch: 3, mark: "3 name" }],
+      ["3 name", { epoch: 4, mark: "3 other" }],
+      ["3 name", { epoch: 4, mark: "" }],
+      ["31 name", { epoch: 4, mark: "31 name" }],
+      ["", { epoch: 4, mark: "" }],
+    ] as const
+  ) assertEquals(isLastMark(mark, taken), false);
+});
