@@ -1,0 +1,289 @@
+// Commands of rows and their replies, over a database in memory.
+import { assertEquals, assertRejects } from "@std/assert";
+import type { CacheClient } from "../../../../lib/rows/caches/cache_client.ts";
+import { SQLITE_MEMORY } from "../../../../lib/rows/databases/backend.ts";
+import { SqliteBackend } from "../../../../lib/rows/databases/sqlite.ts";
+import { CacheList } from "../../../../lib/rows/flows/cache_list.ts";
+import { Flows } from "../../../../lib/rows/flows/flows.ts";
+import { TokenStates } from "../../../../lib/rows/flows/token_states.ts";
+import { positionOf } from "../../../../lib/rows/follow/follow_command.ts";
+import type { Follower } from "../../../../lib/rows/follow/follower.ts";
+import type { NodeDesk } from "../../../../lib/rows/nodes/node_desk.ts";
+import { RowCommands } from "../../../../lib/rows/origin/row_commands.ts";
+import { StepRunner } from "../../../../lib/rows/origin/step_runner.ts";
+import type { QueuedWrite } from "../../../../lib/rows/write_queue.ts";
+import { latin1Bytes, latin1Text } from "../../../../store/base/bytes.ts";
+import { createSharedMemory, Memory } from "../../../../store/memory/memory.ts";
+import { formatCache } from "../../../../store/row_cache.ts";
+import { storeOptions } from "../../../support/store.ts";
+
+const EPOCH = 1;
+/** Of the first update token. */
+const ID = EPOCH * 2 ** 32 + 1;
+const BAD = "CLIENT_ERROR bad command line format\r\n";
+const ERROR = "ERROR\r\n";
+const LONG_KEY = "k".repeat(251);
+
+/** An origin's commands; writes go to the database one after the other. */
+class Setting implements AsyncDisposable {
+  readonly states = new TokenStates(EPOCH, 100, 100, () => 0);
+  readonly list = new CacheList<CacheClient>(() => {
+    throw new Error("no cache was noted before");
+  });
+  readonly flows = new Flows(this.list, this.states, 0);
+  readonly backend = new SqliteBackend(SQLITE_MEMORY);
+  readonly runner: StepRunner;
+  readonly commands: RowCommands;
+  readonly writes: QueuedWrite[] = [];
+  /** Longest reply. */
+  bytesMax = 1_000_000;
+  readonly asked: unknown[] = [];
+  isInTime = true;
+  end = 12n;
+
+  constructor({ follows = false, hasNodes = false } = {}) {
+    const rows = { rows: { prefixes: [""], expiry: "refuse" as const } };
+    const cache = formatCache(new Memory(createSharedMemory(storeOptions(rows))));
+    this.runner = new StepRunner(cache, this.backend, () => Promise.resolve());
+    const wait = (position: bigint, ms: number): Promise<boolean> => {
+      this.asked.push(["wait", position, ms]);
+      return Promise.resolve(this.isInTime);
+    };
+    const desk = {
+      states: [{ name: "one", state: "member", ageMs: 12.6, fetched: 3 }],
+      forget: (name: string) => name === "one",
+      execute: (words: readonly string[], block: Uint8Array) => {
+        this.asked.push([...words, latin1Text(block)]);
+        return Promise.resolve("NODE 0\r\n");
+      },
+    } as unknown as NodeDesk;
+    this.commands = new RowCommands(
+      this.flows,
+      this.runner,
+      (name) => Promise.resolve(name === "10.0.0.1:1"),
+      hasNodes ? desk : null,
+      follows
+        ? { follower: { wait } as unknown as Follower, endOfLog: () => Promise.resolve(this.end) }
+        : null,
+      (_, length) => length <= this.bytesMax,
+    );
+  }
+
+  /** @param request With LF between its line and its value. */
+  async ask(request: string, signal = new AbortController().signal): Promise<string> {
+    const addWrite = (write: QueuedWrite): void => {
+      this.writes.push(write);
+      this.runner.run(this.flows.write([write])).then(([reply]) => write.answer(reply!));
+    };
+    return latin1Text(await this.commands.execute(latin1Bytes(request), addWrite, signal));
+  }
+
+  async check(cases: readonly (readonly [request: string, reply: string])[]): Promise<void> {
+    for (const [request, reply] of cases) assertEquals(await this.ask(request), reply, request);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.backend.close();
+  }
+}
+
+async function opened(options = {}): Promise<Setting> {
+  const setting = new Setting(options);
+  await setting.backend.takeOver();
+  return setting;
+}
+
+Deno.test("update tokens: get, write, delete, read", async () => {
+  await using setting = await opened();
+  await setting.check([
+    ["token get k", `TOKEN ${ID}\r\n`],
+    ["uget k", "NONE k 0 N\r\nEND\r\n"],
+    [`uput k 7 3 ${ID}\none`, "STORED 1\r\n"],
+    [`uput k 7 3 ${ID}\none`, "STORED 1\r\n"],
+    ["uget k l", "VALUE k 7 3 1 C\r\none\r\nNONE l 0 C\r\nEND\r\n"],
+    ["token get k me", `TOKEN ${ID + 1}\r\n`],
+    ["token get k me", `TOKEN ${ID + 1}\r\n`],
+    ["token get k you", `TOKEN ${ID + 2}\r\n`],
+    ["token list", `TOKEN k ${ID + 1} idle me\r\nTOKEN k ${ID + 2} idle you\r\nEND\r\n`],
+    ["token list l", "END\r\n"],
+    [`token revoke k ${ID + 2}`, "OK 1\r\n"],
+    [`udelete k ${ID + 2}`, "REVOKED\r\n"],
+    [`udelete k ${ID + 1}`, "DELETED 2\r\n"],
+    ["uget k", "NONE k 2 C\r\nEND\r\n"],
+    ["token get a", `TOKEN ${ID + 3}\r\n`],
+    ["token list", `TOKEN a ${ID + 3} idle -\r\nEND\r\n`],
+    [`token release a ${ID + 3}`, "OK\r\n"],
+    [`token release a ${ID + 3}`, "NOT_FOUND\r\n"],
+    [`uput a 0 0 ${ID + 3}\n`, "NOT_FOUND\r\n"],
+    ["token revoke a", "OK 0\r\n"],
+    [`token resolve k ${ID + 1}`, "STORED 2\r\n"],
+    [`token resolve k ${ID + 3}`, "NOT_FOUND\r\n"],
+    // Blanks at the ends, and several between words; a CR of the line's end; no answer is wanted.
+    ["  token   get  b  noreply ", `TOKEN ${ID + 4}\r\n`],
+    [`uput b 4294967295 2 ${ID + 4}\r\n\r\n`, "STORED 1\r\n"],
+    ["uget b\r", "VALUE b 4294967295 2 1 C\r\n\r\n\r\nEND\r\n"],
+  ]);
+  const [first, second] = setting.writes as [QueuedWrite, QueuedWrite];
+  const { key, tokenId, connection, bytes } = first;
+  assertEquals([key, tokenId, connection, bytes], ["k", ID, 0, 3]);
+  assertEquals(second.edit, { flags: 7, data: latin1Bytes("one") });
+  assertEquals(setting.writes.map(({ bytes }) => bytes), [3, 3, 0, 0, 0, 2]);
+});
+
+Deno.test("a token whose write is under way is busy for all but the question for its end", async () => {
+  await using setting = await opened();
+  setting.states.get("k", "");
+  setting.states.beginPut("k", ID);
+  await setting.check([
+    [`uput k 0 1 ${ID}\nx`, "BUSY\r\n"],
+    [`token release k ${ID}`, "BUSY\r\n"],
+    [`token revoke k ${ID}`, "BUSY\r\n"],
+    ["token list k", `TOKEN k ${ID} busy -\r\nEND\r\n`],
+    ["token get k", `TOKEN ${ID + 1}\r\n`],
+    // One of both.
+    ["token revoke k", "OK 1\r\n"],
+  ]);
+  setting.states.endPut("k", ID, { kind: "unknown" });
+  await assertRejects(() => setting.ask(`token resolve k ${ID}`), Error, "did not write it");
+  assertEquals(setting.states.counts().idle, 1);
+});
+
+Deno.test("commands with too many, too few or bad words are refused, and do nothing", async () => {
+  await using setting = await opened({ follows: true, hasNodes: true });
+  const big = "9007199254740992";
+  await setting.check([
+    ...["", "nothing", "uput", "udelete", "uput k 0 1", "udelete k", "uget", "uget @10.0.0.1:1"]
+      .map((line): [string, string] => [line, line === "" || line === "nothing" ? ERROR : BAD]),
+    [`uget ${LONG_KEY}`, BAD],
+    [`uget ${LONG_KEY.slice(1)}`, `NONE ${LONG_KEY.slice(1)} 0 C\r\nEND\r\n`],
+    [`uput ${LONG_KEY} 0 1 1\nx`, BAD],
+    ["uput k 0 2 1\nx", BAD],
+    ["uput k 4294967296 1 1\nx", BAD],
+    ["uput k -1 1 1\nx", BAD],
+    ["uput k 0x1 1 1\nx", BAD],
+    ["uput k 0 1 1 1\nx", BAD],
+    [`uput k 0 1 ${big}\nx`, BAD],
+    ["uput k 0 1 \nx", BAD],
+    ["udelete k 1 1", BAD],
+    ["udelete k x", BAD],
+    ["token", ERROR],
+    ["token get", ERROR],
+    ["token put k", ERROR],
+    ["token get k a b", BAD],
+    [`token get ${LONG_KEY}`, BAD],
+    [
+      `token get k ${"o".repeat(65)}`,
+      "CLIENT_ERROR invalid owner: up to 64 printable ASCII characters\r\n",
+    ],
+    [`token get k ${"o".repeat(64)}`, `TOKEN ${ID}\r\n`],
+    ["token get k \x7f", "CLIENT_ERROR invalid owner: up to 64 printable ASCII characters\r\n"],
+    ["token release k", BAD],
+    ["token release k -1", BAD],
+    ["token revoke k x", BAD],
+    ["token resolve k", BAD],
+    ["follow", ERROR],
+    ["follow now", ERROR],
+    ["follow wait now 1 1", ERROR],
+    ["follow wait now 60001", BAD],
+    ["follow wait now", BAD],
+    ["follow wait x 1", BAD],
+    ["caches forget", ERROR],
+    ["caches forget a b", ERROR],
+    ["caches list", ERROR],
+  ]);
+  assertEquals([setting.writes.length, setting.asked], [0, []]);
+});
+
+Deno.test("follow wait: the end of the log or a position, and whether it was in time", async () => {
+  await using setting = await opened({ follows: true });
+  await setting.check([["follow wait now 60000", "OK\r\n"], ["follow wait 1/A 0", "OK\r\n"]]);
+  setting.isInTime = false;
+  await setting.check([["follow wait 77 5", "TIMEOUT\r\n"]]);
+  assertEquals(setting.asked, [["wait", 12n, 60_000], ["wait", (1n << 32n) + 10n, 0], [
+    "wait",
+    77n,
+    5,
+  ]]);
+  await using other = await opened();
+  await assertRejects(
+    () => other.ask("follow wait now 1"),
+    Error,
+    "the server does not follow the log: no --follow",
+  );
+});
+
+Deno.test("positions of a log", () => {
+  const texts = ["0/0", "FFFFFFFF/ffffffff", "2/1", "0", "9223372036854775807"];
+  assertEquals(texts.map(positionOf), [0n, 2n ** 64n - 1n, 2n ** 33n + 1n, 0n, 2n ** 63n - 1n]);
+  for (
+    const text of ["", "-1", "1/", "/1", "g/1", "1/123456789", "1 ", "0x1", "1/2/3", "1".repeat(20)]
+  ) {
+    assertEquals(positionOf(text), null, text);
+  }
+});
+
+Deno.test("caches shows nodes and forgets them; stats has the lines of rows", async () => {
+  await using setting = await opened({ hasNodes: true });
+  await setting.check([
+    ["caches", "NODE one member 13 3\r\nEND 0\r\n"],
+    ["caches forget one", "OK\r\n"],
+    ["caches forget 10.0.0.1:1", "OK\r\n"],
+    ["caches forget two", "NOT_FOUND\r\n"],
+  ]);
+  await setting.ask("uget a b");
+  await setting.ask("token get a");
+  await setting.ask("uget a");
+  const stats = (await setting.ask("stats rows")).split("\r\n");
+  assertEquals(stats.slice(-2), ["END", ""]);
+  const wanted = {
+    ...{ epoch: 1, deposed: 0, nodes_member: 1, nodes_silent: 0, nodes_lost: 0, tokens_idle: 1 },
+    ...{
+      gets_cacheable: 2,
+      gets_uncacheable: 1,
+      database_read_count: 2,
+      database_read_failures: 0,
+    },
+  };
+  for (const [name, value] of Object.entries(wanted)) {
+    assertEquals(stats.includes(`STAT ${name} ${value}`), true, `${name}: ${stats}`);
+  }
+});
+
+Deno.test("a node forwards commands of writers, and none of administrators", async () => {
+  await using setting = await opened({ hasNodes: true });
+  const forward = (line: string): Promise<string> =>
+    setting.ask(`node command s 0 ${line.length}\n${line}`);
+  assertEquals(await forward("uget k"), "NODE 17\r\nNONE k 0 C\r\nEND\r\n");
+  assertEquals(await forward("token get k"), `NODE ${`TOKEN ${ID}\r\n`.length}\r\nTOKEN ${ID}\r\n`);
+  assertEquals(await forward(`uput k 0 1 ${ID}\nx`), "NODE 10\r\nSTORED 1\r\n");
+  assertEquals(await forward("  caches "), "NODE 29\r\nNODE one member 13 3\r\nEND 0\r\n");
+  const [{ bytes }] = setting.writes as [QueuedWrite];
+  assertEquals(bytes, 1);
+  for (
+    const line of ["token list", "token revoke k", "token resolve k 1", "caches forget one"]
+      .concat("stats rows", "node poll s 0 0", "node command s 0 4", "")
+  ) await assertRejects(() => forward(line), Error, "this command is for the origin");
+  assertEquals(await setting.ask("node poll s 3 2\nab"), "NODE 0\r\n");
+  assertEquals(setting.asked, [["poll", "s", "3", "2", "ab"]]);
+  await using without = await opened();
+  assertEquals(await without.ask("node poll s 0 0"), ERROR);
+});
+
+Deno.test("a deposed origin serves no node", async () => {
+  await using setting = await opened({ hasNodes: true });
+  await setting.backend.takeOver();
+  await setting.ask("uget k");
+  await assertRejects(() => setting.ask("node poll s 0 0"), Error, "epoch 2 replaced epoch 1");
+});
+
+Deno.test("a reply as long as a value is sent, a longer one refused; a client that has gone is read for no more", async () => {
+  await using setting = await opened();
+  const whole = "NONE k 0 C\r\n".repeat(9);
+  setting.bytesMax = whole.length;
+  const keys = (count: number): string => new Array(count).fill("k").join(" ");
+  assertEquals(await setting.ask(`uget ${keys(9)}`), `${whole}END\r\n`);
+  await assertRejects(() => setting.ask(`uget ${keys(10)}`), Error, "longer than a value may be");
+  const reads = setting.runner.times.readRows.count;
+  await assertRejects(() => setting.ask(`uget ${keys(9)}`, AbortSignal.abort()));
+  assertEquals(setting.runner.times.readRows.count, reads);
+});
