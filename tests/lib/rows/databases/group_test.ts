@@ -71,12 +71,13 @@ Deno.test("computed changes see the row that is locked, and those before them; a
     writeOf("a", 4, see(null)),
     writeOf("b", 5, see(set("new"))),
     writeOf("c", 6, set("plain")),
+    writeOf("b", 7, see(null)),
   ], BYTEA);
   assertEquals(group.isComputed, true);
   group.found(bytes("a"), { row: { flags: 1, data: bytes("old"), version: 8 }, version: 8 });
   group.found(bytes("c"), { row: null, version: 3 });
   group.decide();
-  assertEquals(seen, ["old 1 8", "x 2 9", "x 2 9", null, null]);
+  assertEquals(seen, ["old 1 8", "x 2 9", "x 2 9", null, null, "new 0 1"]);
   const { results } = group;
   assertEquals(results[1], {
     kind: "refused",

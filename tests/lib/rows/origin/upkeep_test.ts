@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import type { RowsMessage } from "../../../../lib/rows/messages.ts";
 import { Upkeep, type UpkeepClock, type UpkeepWorld } from "../../../../lib/rows/origin/upkeep.ts";
 
 const UNIX_MS = 1_800_000_000_000;
@@ -47,6 +48,9 @@ class Setting {
   readonly done: string[] = [];
   readonly loop: { problem: string | null } = { problem: null };
   readonly said: string[] = [];
+  readonly messages: RowsMessage[] = [];
+  readonly tokens: unknown[] = [];
+  follower: { problem: string | null; lagMs: number } | null = null;
   unknown = 0;
   isDeposed = false;
   rightMs = 2000;
@@ -75,7 +79,7 @@ class Setting {
         renewRight: () => () => this.renew().then(() => note("renewed")),
         resolveUnknown: () => () => (note("asked"), Promise.resolve(this.unknown)),
         states: {
-          list: () => [].values(),
+          list: () => this.tokens.values(),
           counts: () => ({}),
           oldestAgeSec: () => 0,
         },
@@ -88,13 +92,24 @@ class Setting {
         views: { size: 0, counts: {} },
       },
       right: {},
-      follower: null,
-      lagGuard: null,
-      desk: { watch: () => {}, states: [] },
+      get follower() {
+        return setting.follower &&
+          { ...setting.follower, counts: {}, position: 0n, measure: () => note("measured") };
+      },
+      lagGuard: { watch: () => note("lag watched") },
+      desk: { watch: () => note("nodes watched"), states: [{ name: "one", state: "lost" }] },
       loop: this.loop,
-      say: (message: { kind: string }) => void this.said.push(message.kind),
+      say: (message: RowsMessage) => {
+        this.said.push(message.kind);
+        this.messages.push(message);
+      },
     };
     this.upkeep = new Upkeep(world as unknown as UpkeepWorld);
+  }
+
+  /** The last state that was sent. */
+  get state(): RowsMessage & { kind: "state" } {
+    return this.messages.findLast((message) => message.kind === "state")!;
   }
 
   /** When something was done, in milliseconds from the start. */
@@ -187,4 +202,81 @@ Deno.test("a deposed origin says so once, and sends its state each second", asyn
   setting.upkeep.stop();
   assertEquals(setting.said.filter((kind) => kind === "deposed").length, 1);
   assertEquals(setting.said[0], "state");
+});
+
+Deno.test("the lag and the nodes are watched each second, also without an answer of the database", async () => {
+  const setting = new Setting();
+  setting.follower = { problem: null, lagMs: 0 };
+  setting.renew = () => Promise.reject(new Error("no right"));
+  setting.check = () => new Promise(() => {});
+  setting.upkeep.start();
+  await setting.clock.pass(3000);
+  for (const what of ["measured", "lag watched", "nodes watched"]) {
+    assertEquals(setting.timesOf(what), [1000, 2000, 3000], what);
+  }
+  assertEquals(setting.said.length, 4, "a state at the start, and each second");
+  setting.upkeep.stop();
+});
+
+Deno.test("a check that takes longer than a second is the only one, and each tick sends the state", async () => {
+  const setting = new Setting();
+  let checks = 0;
+  const checked = Promise.withResolvers<void>();
+  setting.check = () => (checks++, checked.promise);
+  setting.upkeep.start();
+  await setting.clock.pass(3000);
+  assertEquals([checks, setting.said.length], [1, 3], "the first tick has not ended");
+  checked.resolve();
+  await setting.clock.pass(1000);
+  assertEquals([checks, setting.said.length], [2, 5]);
+  setting.upkeep.stop();
+});
+
+Deno.test("the state names one problem: a takeover, the database's, the log's, or the lag", async () => {
+  const setting = new Setting();
+  setting.upkeep.start();
+  const problem = async (lagMs: number, log: string | null, database = ""): Promise<unknown> => {
+    setting.follower = { lagMs, problem: log };
+    setting.check = () => database === "" ? Promise.resolve() : Promise.reject(new Error(database));
+    await setting.clock.pass(1000);
+    return setting.state.problem;
+  };
+  assertEquals(setting.state.problem, null);
+  assertEquals(await problem(10_000, null), null, "a lag of --lag-max is well");
+  assertEquals(
+    await problem(10_001, null),
+    "changes of rows have not been applied for 10001 ms, more than --lag-max",
+  );
+  assertEquals(await problem(20_000, "the log ended"), "the log ended");
+  assertEquals(await problem(20_000, "the log ended", "gone"), "gone");
+  setting.isDeposed = true;
+  assertEquals(await problem(20_000, "the log ended", "gone"), "another one");
+  setting.upkeep.stop();
+});
+
+Deno.test("the state has the nodes, the statistics, and the thousand oldest tokens with their ages", async () => {
+  const setting = new Setting();
+  for (let id = 1; id <= 1001; id++) setting.tokens.push({ id, sinceMs: 400 });
+  setting.upkeep.start();
+  await setting.clock.pass(1000);
+  const { tokens, nodes, stats } = setting.state;
+  assertEquals([tokens.length, tokens[0]!.ageMs, tokens.at(-1)!.id], [1000, 600, 1000]);
+  assertEquals(nodes.map(({ name }) => name), ["one"]);
+  const valueOf = (wanted: string): unknown => stats.find(({ name }) => name === wanted)?.value;
+  assertEquals([valueOf("nodes_lost"), valueOf("nodes_member"), valueOf("deposed")], [1, 0, 0]);
+  assertEquals([valueOf("follow_lag_ms"), valueOf("views")], [undefined, undefined]);
+  setting.upkeep.stop();
+});
+
+Deno.test("a problem that a write has left stays until outcomes are asked for again", async () => {
+  const setting = new Setting();
+  setting.unknown = 1;
+  setting.upkeep.start();
+  await setting.clock.pass(1000);
+  setting.loop.problem = "no answer";
+  await setting.clock.pass(1000);
+  assertEquals(setting.state.problem, "no answer", "the next question is due after 3 s");
+  await setting.clock.pass(1000);
+  assertEquals(setting.state.problem, null);
+  setting.upkeep.stop();
 });

@@ -1,0 +1,299 @@
+// What nodes ask of an origin, request by request; the test is the database.
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { mock } from "node:test";
+import type { Row } from "../../../../lib/rows/databases/backend.ts";
+import type { Read, WriteReply } from "../../../../lib/rows/flows/flows.ts";
+import { NodeList } from "../../../../lib/rows/flows/node_list.ts";
+import { NodeDesk, nodeLines } from "../../../../lib/rows/nodes/node_desk.ts";
+import * as wire from "../../../../lib/rows/nodes/wire.ts";
+import type { RowWish } from "../../../../lib/rows/row_edits.ts";
+import type { QueuedWrite } from "../../../../lib/rows/write_queue.ts";
+import { latin1Bytes } from "../../../../store/base/bytes.ts";
+import { StoreMode } from "../../../../store/operation.ts";
+import { Outcome } from "../../../../store/outcome.ts";
+import { RowKind } from "../../../../store/row_cache.ts";
+
+const MEMBER_MS = 1000;
+const NOTHING = new Uint8Array();
+const PREFIXES = ["a:", "b:"];
+
+class Origin implements Disposable {
+  nowMs = 0;
+  readonly noted: number[] = [];
+  isActive = true;
+  readonly events: string[] = [];
+  readonly reads: [readonly string[], boolean][] = [];
+  row: Row | null = null;
+  readonly writes: QueuedWrite[] = [];
+  answer: (write: QueuedWrite) => WriteReply = () => ({ kind: "committed", version: 1 });
+  right = { isTimed: false, deadlineMs: 0, nowMs: (): number => this.nowMs };
+  readonly desk: NodeDesk;
+
+  constructor(readonly memberMs = MEMBER_MS) {
+    mock.timers.enable({ apis: ["setTimeout"] });
+    let secrets = 0;
+    this.desk = new NodeDesk(new NodeList(() => `secret${++secrets}`, memberMs, 0.1), {
+      right: this.right,
+      memberMs,
+      prefixes: PREFIXES,
+      expiry: "refuse",
+      fits: (keyLength, valueLength, flags) => keyLength + valueLength + flags <= 10,
+      read: (keys, isReadable) => {
+        this.reads.push([keys, isReadable]);
+        const { row } = this;
+        const read = { row, version: 2, epoch: 1, cacheable: isReadable };
+        return Promise.resolve(keys.map((): Read => read));
+      },
+      noteNodes: (servesMs) => Promise.resolve((this.noted.push(servesMs), this.isActive)),
+      report: ({ level, event, message }) => this.events.push(`${level} ${event}: ${message}`),
+    });
+  }
+
+  [Symbol.dispose](): void {
+    mock.timers.reset();
+  }
+
+  async tick(ms: number): Promise<void> {
+    this.nowMs += ms;
+    mock.timers.tick(ms);
+    for (let turn = 0; turn < 20; turn++) await Promise.resolve();
+  }
+
+  async ask(verb: string, session: string, number = "0", block = NOTHING): Promise<Uint8Array> {
+    const reply = await this.desk.execute(
+      [verb, session, number, String(block.length)],
+      block,
+      (write) => {
+        this.writes.push(write);
+        write.answer(this.answer(write));
+      },
+    );
+    const [line, length] = /^NODE (\d+)\r\n/.exec(reply) ?? [];
+    assert(line !== undefined, reply);
+    assertEquals(reply.length, line.length + Number(length));
+    return latin1Bytes(reply.slice(line.length));
+  }
+
+  join(name: string, changed: Partial<wire.Join> = {}): Promise<Uint8Array> {
+    const join = {
+      version: wire.WIRE_VERSION,
+      name,
+      session: "",
+      prefixes: PREFIXES,
+      expiry: "refuse",
+    };
+    return this.ask("join", "-", "0", latin1Bytes(JSON.stringify({ ...join, ...changed })));
+  }
+
+  async session(name: string): Promise<string> {
+    return wire.unpackJoined(await this.join(name)).session;
+  }
+}
+
+const SET: RowWish = {
+  kind: RowKind.STORE,
+  mode: StoreMode.SET,
+  key: "a:",
+  flags: 0,
+  valueLength: 1,
+  expiresUnixSec: 0,
+  compare: null,
+  vivify: false,
+  decrement: false,
+  touches: false,
+  delta: 0n,
+  initial: 0n,
+};
+
+Deno.test("a node joins with the options of its origin only, in any order of prefixes", async () => {
+  using origin = new Origin();
+  const joined = wire.unpackJoined(await origin.join("one", { prefixes: ["b:", "a:"] }));
+  assertEquals(joined, { session: "1-secret1", grantedMs: MEMBER_MS, memberMs: MEMBER_MS });
+  const refused: readonly (readonly [Partial<wire.Join>, string])[] = [
+    [{ version: 1 }, `the node speaks version 1, and this origin version ${wire.WIRE_VERSION}`],
+    [{ prefixes: ["a:"] }, "--rows of the node: a:; of this origin: a:, b:; they must be equal"],
+    [{ prefixes: [""] }, "--rows of the node: all keys; of this origin: a:, b:"],
+    [{ expiry: "column" }, "--row-expiry of the node: column; of this origin: refuse"],
+  ];
+  for (const [changed, message] of refused) {
+    await assertRejects(() => origin.join("two", changed), Error, message);
+  }
+  for (const name of ["", "a b", "a\n", "é", "n".repeat(256)]) {
+    await assertRejects(() => origin.join(name), Error, "malformed request of a node");
+  }
+  const malformed: object[] = [{ version: "2" }, { session: 1 }, { prefixes: "a:" }, { expiry: 1 }];
+  for (const changed of malformed) {
+    await assertRejects(() => origin.join("two", changed), Error, "malformed request of a node");
+  }
+  const noJson = (): Promise<unknown> => origin.ask("join", "-", "0", latin1Bytes("{"));
+  await assertRejects(noJson, Error, "malformed request of a node");
+  assertEquals(origin.desk.states.map(({ name }) => name), ["one"]);
+  assertEquals((await origin.session("n".repeat(255))).startsWith("2-"), true);
+});
+
+Deno.test("the database learns of nodes before the first one joins, and once; a deposed origin takes none", async () => {
+  using origin = new Origin();
+  origin.isActive = false;
+  for (let time = 0; time < 2; time++) {
+    await assertRejects(
+      () => origin.join("one"),
+      Error,
+      "another server has taken the database over",
+    );
+  }
+  origin.isActive = true;
+  await origin.join("one");
+  await origin.join("two");
+  assertEquals(origin.noted, [MEMBER_MS, MEMBER_MS, MEMBER_MS]);
+  assertEquals(origin.desk.states.length, 2);
+});
+
+Deno.test("requests of another form are refused", async () => {
+  using origin = new Origin();
+  const execute = (...words: string[]): Promise<unknown> =>
+    origin.desk.execute(words, NOTHING, () => {});
+  for (const words of [["poll", "s", "0"], ["poll", "s", "0", "0", "0"], []]) {
+    await assertRejects(() => execute(...words), Error, "bad command line format");
+  }
+  await assertRejects(() => execute("poll", "s", "x", "0"), wire.WireError, "deletion is x");
+  await assertRejects(() => execute("steal", "s", "0", "0"), Error, "unknown request of a node");
+  assertEquals(await execute("poll", "1-x", "0", "0"), "NOT_FOUND\r\n");
+});
+
+Deno.test("a poll is answered after a quarter of the member time, half a second at most", async () => {
+  for (const [memberMs, waitMs] of [[1000, 250], [60_000, 500]] as const) {
+    using origin = new Origin(memberMs);
+    const session = await origin.session("one");
+    let due: wire.SentJoined | unknown = null;
+    void origin.ask("poll", session).then((block) => due = wire.unpackDue(block, 0, memberMs));
+    await origin.tick(waitMs - 1);
+    assertEquals(due, null);
+    await origin.tick(1);
+    assertEquals(due, { seq: 0, grantedMs: memberMs, keys: [] });
+  }
+});
+
+Deno.test("a node gets no more time than its origin has, and none when that is over", async () => {
+  using origin = new Origin();
+  Object.assign(origin.right, { isTimed: true, deadlineMs: 300 });
+  const granted = async (): Promise<number> =>
+    wire.unpackJoined(await origin.join("one")).grantedMs;
+  assertEquals(await granted(), 300);
+  await origin.tick(100);
+  assertEquals(await granted(), 200);
+  Object.assign(origin.right, { deadlineMs: 5000 });
+  assertEquals(await granted(), MEMBER_MS);
+  Object.assign(origin.right, { deadlineMs: 50 });
+  assertEquals(await granted(), 0);
+  Object.assign(origin.right, { isTimed: false, deadlineMs: -1 });
+  assertEquals(await granted(), 0, "its right has ended for good");
+});
+
+Deno.test("an origin that stops answers the polls that wait with an error, and takes no node", async () => {
+  using origin = new Origin();
+  const session = await origin.session("one");
+  const waiting = assertRejects(() => origin.ask("poll", session), Error, "this origin ends");
+  await origin.tick(0);
+  origin.desk.stop();
+  await waiting;
+  await assertRejects(() => origin.ask("poll", session), Error, "this origin ends");
+  await assertRejects(() => origin.join("two"), Error, "this origin ends");
+});
+
+Deno.test("rows are read for members as cacheable ones, in slices, as many as a block holds", async () => {
+  using origin = new Origin();
+  const session = await origin.session("one");
+  const keys = ["k1", "k2", "k3", "k4", "k5"];
+  const read = async (by: string, asked: readonly string[]): Promise<readonly wire.SentRead[]> =>
+    wire.unpackReads(await origin.ask("read", by, "0", wire.packKeys(asked)));
+  assertEquals((await read(session, keys)).map((each) => each?.cacheable), new Array(5).fill(true));
+  assertEquals(origin.reads.splice(0), [[keys.slice(0, 4), true], [["k5"], true]]);
+  assertEquals((await read("1-other", ["k"])).map((each) => each?.cacheable), [false]);
+  assertEquals(origin.reads.splice(0), [[["k"], false]]);
+  assertEquals([await read(session, []), origin.reads], [[], []]);
+  assertEquals(origin.desk.states.map(({ fetched }) => fetched), [5]);
+  origin.row = { flags: 0, version: 2, data: new Uint8Array(wire.BLOCK_BYTES / 4) };
+  const many = Array.from({ length: 20 }, (_, at) => `m${at}`);
+  const found = await read(session, many);
+  assertEquals([found.length, found.filter((each) => each !== null).length], [20, 3]);
+  assertEquals(origin.reads.length, 2, "slices behind a full block are not read");
+});
+
+Deno.test("writes of a node go with their requests, those of one block in one order, and are answered", async () => {
+  using origin = new Origin();
+  const session = await origin.session("one");
+  const write = async (...wishes: wire.SentWrite[]): Promise<wire.SentReply[]> => {
+    const [{ block }] = wire.packWrites(wishes) as [wire.WriteBlock];
+    return wire.unpackReplies(await origin.ask("write", session, "0", block), wishes);
+  };
+  const row: Row = { flags: 1, version: 5, data: latin1Bytes("12345") };
+  // The database computes the changes from this row.
+  origin.answer = ({ edit }) => {
+    const change = typeof edit === "function" ? edit(row) : edit;
+    return change === null ? { kind: "refused", row } : { kind: "committed", version: 6 };
+  };
+  const data = latin1Bytes("x");
+  const append: RowWish = { ...SET, mode: StoreMode.APPEND };
+  const replies = await write(
+    { request: SET, data },
+    { request: { ...SET, mode: StoreMode.ADD }, data },
+    { request: append, data },
+    { request: { ...append, key: "a:bcd" }, data },
+    { request: { ...SET, kind: RowKind.COUNT, delta: 5n }, data: NOTHING },
+  );
+  const { STORED, NOT_STORED, TOO_LARGE, OK } = Outcome;
+  assertEquals(replies.map(({ outcome }) => outcome), [STORED, NOT_STORED, STORED, TOO_LARGE, OK]);
+  assertEquals(replies.map(({ number }) => number), [0n, 0n, 0n, 0n, 12350n]);
+  assertEquals(origin.writes.map(({ bytes, key }) => [bytes, key]), [
+    ...[[1, "a:"], [1, "a:"], [1, "a:"], [1, "a:bcd"], [0, "a:"]],
+  ]);
+  const orders = origin.writes.map(({ connection, tokenId }) => [connection, tokenId]);
+  assertEquals(orders, new Array(5).fill([orders[0]![0], 0]));
+  assert(orders[0]![0]! < 0, "no connection has this number");
+  const [touched] = await write({
+    request: { ...SET, kind: RowKind.TOUCH, expiresUnixSec: 9 },
+    data: NOTHING,
+  });
+  assertEquals(touched!.row, { ...row, version: 6, expiresUnixSec: 9 });
+  assert(origin.writes.at(-1)!.connection !== orders[0]![0], "another block, another order");
+  origin.answer = () => ({ kind: "failed", reason: "full\nof rows" });
+  assertEquals((await write({ request: SET, data }))[0]!.reply.kind, "failed");
+});
+
+Deno.test("the log tells what becomes of a node, and caches shows it", async () => {
+  using origin = new Origin();
+  const { desk } = origin;
+  const session = await origin.session("one");
+  assertEquals([desk.hasMembers, desk.states[0]!.state], [true, "member"]);
+  await origin.tick(1119);
+  desk.watch();
+  assertEquals([desk.hasMembers, origin.events.length], [true, 1]);
+  await origin.tick(1);
+  desk.watch();
+  desk.watch();
+  assertEquals([desk.hasMembers, desk.states[0]!.state], [false, "silent"]);
+  void origin.ask("poll", session);
+  await origin.tick(250);
+  assertEquals(desk.states[0]!.state, "member");
+  const deleted = desk.delete(["a:k"]);
+  await origin.tick(1120);
+  await deleted;
+  assertEquals(desk.states[0]!.state, "lost");
+  await assertRejects(() => origin.join("one"), Error, wire.WAIT_TEXT);
+  assertEquals(desk.forget("one"), true);
+  assertEquals([desk.forget("one"), desk.states], [false, []]);
+  await origin.ask("leave", await origin.session("one"));
+  assertEquals(origin.events, [
+    "info node_joined: node one is a member",
+    "warning node_silent: node one is silent: no renewal for 1120 ms; the next write continues without it",
+    "info node_returned: node one is a member again, after 1370 ms",
+    "warning node_lost: node one is lost: no renewal for 1120 ms; a write went on without it, and it must join again, in 125 ms at the earliest",
+    "info node_joined: node one is a member",
+    "info node_left: node one has ended",
+  ]);
+  const state = { name: "n", state: "lost", ageMs: 12.5, fetched: 7 } as const;
+  assertEquals(
+    nodeLines([state, { ...state, name: "m" }]),
+    "NODE n lost 13 7\r\nNODE m lost 13 7\r\n",
+  );
+});
