@@ -59,8 +59,10 @@ function databaseNeeds(database: Database): Need[] {
   }
   const { hostname, port } = new URL(database.url);
   const postgresPort = Number(port) || POSTGRES_PORT;
+  // An IPv6 address has its brackets in a URL.
+  const name = hostname.replace(/^\[(.*)\]$/, "$1");
   // Without a host, the environment or the query names it.
-  const host = hostname === "" ? undefined : permissionHost(hostname, postgresPort);
+  const host = name === "" ? undefined : permissionHost(name, postgresPort);
   return [
     hostNeed(host, purpose),
     ...POSTGRES_VARIABLES.map((variable): Need => ({

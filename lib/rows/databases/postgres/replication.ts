@@ -2,6 +2,7 @@ import { Buffer } from "node:buffer";
 import type { Duplex } from "node:stream";
 import postgres from "npm:postgres@3.4.9";
 import { reasonOf } from "../../../reason.ts";
+import { dialSettings } from "./dial.ts";
 
 /** Letters of messages over a replication connection. */
 const LOG_DATA = 0x77;
@@ -50,6 +51,7 @@ export class ReplicationConnection {
     receiver: LogReceiver,
   ): Promise<ReplicationConnection> {
     const sql = postgres(url, {
+      ...dialSettings(url),
       max: 1,
       max_lifetime: null,
       idle_timeout: 0,

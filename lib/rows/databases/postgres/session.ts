@@ -1,7 +1,7 @@
-import { connect, type Socket } from "node:net";
 import postgres from "npm:postgres@3.4.9";
 import { pause } from "../../../pause.ts";
 import { reasonOf } from "../../../reason.ts";
+import { dialSettings } from "./dial.ts";
 
 /** A parameter of a statement. */
 export type Parameter = Uint8Array | string | number | null;
@@ -47,13 +47,6 @@ const AS_GIVEN = {
 
 type DriverSettings = postgres.Options<Record<string, postgres.PostgresType>>;
 
-/** The part of the driver's settings that says where the server is: one entry a host of the URL, or a Unix socket. */
-interface Place {
-  readonly host: readonly string[];
-  readonly port: readonly number[];
-  readonly path: string | false;
-}
-
 /**
  * One connection to PostgreSQL. The driver reconnects by itself, and would execute the rest of a transaction outside
  * it. Therefore a session refuses every statement, and every other connection, once its connection was lost.
@@ -62,7 +55,6 @@ export class Session {
   #isLost = false;
   readonly #sql: postgres.Sql;
   readonly #closed = Promise.withResolvers<void>();
-  #dials = 0;
   #isConnected = false;
   #process: ServerProcess | undefined;
   #searchPath = "";
@@ -70,6 +62,7 @@ export class Session {
 
   private constructor({ url, timeoutMs, searchPath }: SessionSettings) {
     this.#sql = postgres(url, {
+      ...dialSettings(url, () => this.#checkLost()),
       max: 1,
       max_lifetime: null,
       fetch_types: false,
@@ -77,7 +70,6 @@ export class Session {
       keep_alive: 15,
       // A wait before the driver connects again would outlast the session's end.
       backoff: () => 0,
-      socket: (place: Place) => this.#dial(place),
       onnotice: () => {},
       types: AS_GIVEN,
       onclose: () => {
@@ -99,7 +91,6 @@ export class Session {
         tcp_keepalives_interval: 1,
         tcp_keepalives_count: 3,
       },
-      // The driver's types leave `socket` out.
     } as DriverSettings);
   }
 
@@ -198,7 +189,7 @@ export class Session {
 
   /** Awaits an answer of the server. @throws LostError, or the server's error. */
   async #guard<Answer>(ask: () => PromiseLike<Answer>): Promise<Answer> {
-    if (this.#isLost) throw new LostError(this.#lostReason);
+    this.#checkLost();
     try {
       const answer = await ask();
       this.#isConnected = true;
@@ -230,16 +221,9 @@ export class Session {
     else await pause(0);
   }
 
-  /** Opens the driver's socket, to the next host of the URL at each attempt, of which the driver makes any number. */
-  #dial({ host, port, path }: Place): Socket {
+  /** @throws LostError */
+  #checkLost(): void {
     if (this.#isLost) throw new LostError(this.#lostReason);
-    if (this.#dials > host.length) {
-      throw new LostError("the database closed the connection before it answered");
-    }
-    if (path !== false) return connect(path);
-    const index = this.#dials++ % host.length;
-    // The driver checks a certificate against the name that it finds here.
-    return Object.assign(connect(port[index]!, host[index]!), { host: host[index] });
   }
 }
 
