@@ -23,9 +23,6 @@ type DatabaseValues = Pick<
   | "expiry-column"
 >;
 
-/** Update tokens that can be out, unless `--token-entries` says otherwise. */
-const TOKENS_MAX = 100_000;
-
 /**
  * Makes the configuration of rows from the server's options.
  *
@@ -59,7 +56,7 @@ export function toRowsOptions(
     cacheTimeoutMs: values["cache-timeout"],
     cacheLoginFile: values["cache-login"],
     cacheCaCertPath: values["cache-ca-cert"],
-    tokensMax: values["token-entries"] || TOKENS_MAX,
+    tokensMax: values["token-entries"],
     appliedTtlSec: values["applied-ttl"],
     follows: values.follow,
     viewsPath: values.views,
