@@ -6,6 +6,7 @@ import { type Cached, CacheView, type ListedKey } from "../../../../lib/rows/aud
 import { readAuditCommand } from "../../../../lib/rows/audit/options.ts";
 import { type Committed, ProxyView } from "../../../../lib/rows/audit/proxy_view.ts";
 import { Report } from "../../../../lib/rows/audit/report.ts";
+import { captured } from "../../../support/sessions/captured.ts";
 import { ScriptedPeer } from "../../../support/servers/scripted_peer.ts";
 
 const OPTIONS = { timeoutMs: 60_000, login: null, caCert: null };
@@ -262,16 +263,8 @@ Deno.test("a proxy's rows: values, absent ones, and replies of another form", as
   ) await assertRejects(() => ask(reply!), PeerError, `answers uget with "${line}"`);
 });
 
-Deno.test("a report has a line for each difference and each cache", () => {
-  let text = "";
-  const { writeSync } = Deno.stdout;
-  Deno.stdout.writeSync = (bytes) => {
-    // A pipe takes some bytes only.
-    const part = bytes.subarray(0, 10);
-    text += new TextDecoder().decode(part);
-    return part.length;
-  };
-  try {
+Deno.test("a report has a line for each difference and each cache", async () => {
+  const write = (): void => {
     const report = new Report();
     report.start("c:1", 5);
     report.progress(1);
@@ -279,11 +272,10 @@ Deno.test("a report has a line for each difference and each cache", () => {
     report.difference("c:1", { key: "b", cached: item("x", "9"), committed: row(null) });
     report.end("c:1", { ...noCounts(), keys: 2, different: 2 });
     report.abandon();
-  } finally {
-    Deno.stdout.writeSync = writeSync;
-  }
+  };
+  const { stdout } = await captured(write, 10);
   const cached = "cached_id=9 cached_flags=0 cached_bytes=1 cached_sha256=x";
-  assertEquals(text.split("\n"), [
+  assertEquals(stdout.split("\n"), [
     `difference cache=c:1 key=a%25 ${cached} row_version=3 row_flags=0 row_bytes=1 row_sha256=y mark=C`,
     `difference cache=c:1 key=b ${cached} row_version=3 row_flags=- row_bytes=- row_sha256=- mark=C`,
     "audited cache=c:1 keys=2 equal=0 different=2 gone=0 unsettled=0 foreign=0",
