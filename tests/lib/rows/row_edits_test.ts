@@ -95,3 +95,28 @@ Deno.test("a touch keeps the value, and a count its flags and time unless it tou
   assertEquals(count(null, {}), [Outcome.NOT_FOUND, null]);
   assertEquals(count(null, { vivify: true, initial: 4n }), [Outcome.STORED, "0 4 99"]);
 });
+
+Deno.test("an edit has the number of a count and the row of a touch, or what the origin of a node says", () => {
+  const worked = (wish: Partial<RowWish>, row: Row | null): RowEdit => {
+    const work = new RowEdit({ ...WISH, ...wish });
+    changeOf(work.edit, row);
+    return work;
+  };
+  const count = { kind: RowKind.COUNT, delta: 2n };
+  assertEquals(worked(count, rowOf("8")).number, 10n);
+  assertEquals(worked({ ...count, decrement: true }, rowOf("8")).number, 6n);
+  assertEquals(worked({ ...count, decrement: true, delta: 9n }, rowOf("8")).number, 0n);
+  assertEquals(worked({ ...count, vivify: true, initial: 4n }, null).number, 4n);
+  assertEquals(worked({ kind: RowKind.TOUCH }, OLD).row, { ...OLD, expiresUnixSec: 99 });
+  assertEquals(worked({}, OLD).row, null);
+  // The same edit over another row: a group that goes again.
+  const again = worked(count, null);
+  assertEquals(again.outcome, Outcome.NOT_FOUND);
+  changeOf(again.edit, rowOf("1"));
+  assertEquals([again.outcome, again.number], [Outcome.OK, 3n]);
+  again.settle(Outcome.EXISTS, 7n, OLD);
+  assertEquals([again.outcome, again.number, again.row], [Outcome.EXISTS, 7n, OLD]);
+  const plain = new RowEdit({ ...WISH, mode: StoreMode.SET, compare: null }, latin1Bytes("x"));
+  assertEquals(plain.edit, { flags: 5, data: latin1Bytes("x"), expiresUnixSec: 99 });
+  assertEquals([plain.outcome, plain.data], [Outcome.STORED, latin1Bytes("x")]);
+});

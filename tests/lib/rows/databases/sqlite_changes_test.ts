@@ -160,6 +160,19 @@ Deno.test("a log that is read ends with a change of the schema, and names a trig
   }
 });
 
+Deno.test("a log is not opened when views cannot be read from their tables any more", () =>
+  withFile(
+    async ({ other, open }) => {
+      other.exec("ALTER TABLE product RENAME COLUMN name TO title");
+      const message = "view é:{shelf}:{id}: no such column: name";
+      await assertRejects(() => open(), Error, message);
+      other.exec("ALTER TABLE product RENAME COLUMN title TO name");
+      await (await open()).close();
+    },
+    BY_SHELF,
+    PRODUCT,
+  ));
+
 Deno.test("a log that is closed is read no more", () =>
   withFile(async ({ other, open }) => {
     const stream = await open();

@@ -200,6 +200,19 @@ Deno.test("an origin that stops answers the polls that wait with an error, and t
   await assertRejects(() => origin.join("two"), Error, "this origin ends");
 });
 
+Deno.test("a node that leaves while its poll waits is answered at once", async () => {
+  using origin = new Origin();
+  const session = await origin.session("one");
+  let reply = "";
+  const words = ["poll", session, "0", "0"];
+  void origin.desk.execute(words, NOTHING, () => {}).then((text) => reply = text);
+  await origin.tick(0);
+  assertEquals(reply, "");
+  await origin.ask("leave", session);
+  await origin.tick(0);
+  assertEquals([reply, origin.desk.states], ["NOT_FOUND\r\n", []]);
+});
+
 Deno.test("rows are read for members as cacheable ones, in slices, as many as a block holds", async () => {
   using origin = new Origin();
   const session = await origin.session("one");
