@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { mock } from "node:test";
 import { Membership, type NodeWorld } from "../../../../lib/rows/nodes/membership.ts";
 import { packDue, WAIT_TEXT } from "../../../../lib/rows/nodes/wire.ts";
@@ -20,7 +20,10 @@ class Node implements AsyncDisposable {
   #told = (): void => {};
   #run: Promise<void> | undefined;
 
-  constructor({ port }: HostileOrigin, timeoutMs: number) {
+  /** Level and message of each event. */
+  readonly messages: string[] = [];
+
+  constructor(origins: HostileOrigin | readonly HostileOrigin[], timeoutMs: number) {
     const world: NodeWorld = {
       right: {
         nowMs: () => 0,
@@ -33,8 +36,9 @@ class Node implements AsyncDisposable {
       dial: { timeoutMs, login: null, caCert: null },
       dropRows: () => Promise.resolve(),
       deleteRows: () => {},
-      report: ({ event }) => {
+      report: ({ event, level, message }) => {
         this.events.push(event);
+        this.messages.push(`${level} ${message}`);
         this.#told();
       },
       sleep: (ms) => {
@@ -43,8 +47,12 @@ class Node implements AsyncDisposable {
         return Promise.resolve();
       },
     };
-    const address = { name: "origin", hostname: "127.0.0.1", port };
-    this.membership = new Membership([address], world);
+    const addresses = [origins].flat().map(({ port }, index) => ({
+      name: index === 0 ? "origin" : `origin${index + 1}`,
+      hostname: "127.0.0.1",
+      port,
+    }));
+    this.membership = new Membership(addresses, world);
   }
 
   start(): void {
@@ -144,4 +152,76 @@ Deno.test("a node pauses between empty answers that come at once", async () => {
   await origin.asked("poll", 3);
   assertEquals(node.pausesMs.slice(0, 2), [1, 1]);
   assertEquals(node.events, ["joined_origin"]);
+});
+
+Deno.test("origins are tried in their order; the first that takes the node has it, and what it says is told", async () => {
+  using first = new HostileOrigin({ memberMs: MEMBER_MS });
+  using second = new HostileOrigin({ memberMs: MEMBER_MS });
+  first.replies.set("join", () => `SERVER_ERROR ${WAIT_TEXT}\r\n`);
+  let joins = 0;
+  const join = second.replies.get("join")!;
+  second.replies.set("join", (request) => (joins++, join(request)));
+  mock.timers.enable({ apis: ["setTimeout"] });
+  await using node = new Node([first, second], MEMBER_MS);
+  const { membership } = node;
+  assertEquals(membership.problem, "no membership of origin, origin2");
+  assertEquals([await membership.begin(), membership.joins, joins], [true, 1, 1]);
+  assertEquals(membership.client?.name, "origin2");
+  assertEquals(node.messages, ["info node one is a member of origin origin2"]);
+});
+
+Deno.test("without an origin the reasons of all are told once; one that refuses the node ends the start", async () => {
+  using first = new HostileOrigin({ memberMs: MEMBER_MS });
+  using second = new HostileOrigin({ memberMs: MEMBER_MS });
+  for (const origin of [first, second]) {
+    origin.replies.set("join", () => `SERVER_ERROR ${WAIT_TEXT}\r\n`);
+  }
+  mock.timers.enable({ apis: ["setTimeout"] });
+  await using node = new Node([first, second], MEMBER_MS);
+  for (let time = 0; time < 2; time++) assertEquals(await node.membership.begin(), false);
+  const both = `no membership of origin, origin2: origin: ${WAIT_TEXT}; origin2: ${WAIT_TEXT}`;
+  assertEquals(node.membership.problem, both);
+  assertEquals(node.messages, [`warning node one has ${both}; rows are errors until it is back`]);
+  first.replies.set("join", () => "SERVER_ERROR --rows of the node: a:\r\n");
+  let asked = 0;
+  second.replies.set("join", () => (asked++, "SERVER_ERROR no\r\n"));
+  await assertRejects(() => node.membership.begin(), Error, "origin: --rows of the node: a:");
+  assertEquals([asked, node.membership.problem], [
+    0,
+    "no membership of origin, origin2: origin: --rows of the node: a:",
+  ]);
+});
+
+Deno.test("a node that ends signs off with its session, and closes its connections", async () => {
+  using origin = new HostileOrigin({ memberMs: MEMBER_MS });
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const node = new Node(origin, MEMBER_MS);
+  assertEquals(await node.membership.begin(), true);
+  assertEquals(node.deadlineMs, MEMBER_MS);
+  await node.membership.stop();
+  await origin.asked("leave");
+  // One of the join, one of the end.
+  await origin.hasClosed(2);
+  assertEquals([node.deadlineMs, node.membership.flows.session], [-1, ""]);
+  mock.timers.reset();
+});
+
+Deno.test("the pauses between attempts double up to a quarter of a second, and begin anew after a membership", async () => {
+  using origin = new HostileOrigin({ memberMs: MEMBER_MS });
+  const join = origin.replies.get("join")!;
+  let joins = 0;
+  origin.replies.set(
+    "join",
+    (request) => ++joins % 4 === 0 ? join(request) : `SERVER_ERROR ${WAIT_TEXT}\r\n`,
+  );
+  origin.replies.set("poll", () => "SERVER_ERROR down\r\n");
+  mock.timers.enable({ apis: ["setTimeout"] });
+  await using node = new Node(origin, MEMBER_MS);
+  node.start();
+  await origin.asked("join", 9);
+  assertEquals(node.pausesMs.slice(0, 6), [100, 200, 250, 100, 200, 250]);
+  assertEquals(node.messages.filter((message) => message.startsWith("info")), [
+    "info node one is a member of origin origin",
+    "info node one is a member of origin origin again, without rows",
+  ]);
 });

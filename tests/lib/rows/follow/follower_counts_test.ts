@@ -1,0 +1,217 @@
+// What a follower does with each set of changes, counts and reports; the test is the log and the caches.
+import { assertEquals } from "@std/assert";
+import { mock } from "node:test";
+import type { Backend } from "../../../../lib/rows/databases/backend.ts";
+import type { Changes, ChangeStream } from "../../../../lib/rows/databases/changes.ts";
+import { followStats } from "../../../../lib/rows/follow/follow_stats.ts";
+import { Follower } from "../../../../lib/rows/follow/follower.ts";
+
+/** A follower whose every step is written down. */
+class World {
+  readonly done: string[] = [];
+  readonly events: string[] = [];
+  /** Why the next attempts to empty everything fail. */
+  readonly failures: string[] = [];
+  readonly gaps: (string | null)[] = [null];
+  retainedBytes = 7;
+  end = 0n;
+  endPosition = 0n;
+  #send: (changes: Changes) => void = () => {};
+  #fail: (error: Error) => void = () => {};
+  readonly follower: Follower;
+
+  constructor() {
+    const open = (evicts: boolean): Promise<ChangeStream> => {
+      this.done.push(`open ${evicts}`);
+      return Promise.resolve(this.#stream(this.gaps.shift() ?? null));
+    };
+    const backend = { openChanges: open, endOfLog: () => Promise.resolve(this.end) };
+    const failure = (): string | null => this.failures.shift() ?? null;
+    this.follower = new Follower(
+      backend as unknown as Backend,
+      {
+        expel: (keys) => {
+          this.done.push(`expel ${keys}`);
+          const reason = failure();
+          return Promise.resolve(reason === null ? null : { reason, left: keys.slice(1) });
+        },
+        empty: () => {
+          this.done.push("empty");
+          return Promise.resolve(failure());
+        },
+      },
+      ({ level, event, message }) => this.events.push(`${level} ${event}: ${message}`),
+      (ms) => {
+        this.done.push(`sleep ${ms}`);
+        return Promise.resolve();
+      },
+    );
+  }
+
+  #stream(gap: string | null): ChangeStream {
+    const { retainedBytes, endPosition, done } = this;
+    return {
+      ...{ gap, retainedBytes, endPosition },
+      begin: () => Promise.resolve(void done.push("begin")),
+      next: () =>
+        new Promise((resolve, reject) => {
+          this.#send = resolve;
+          this.#fail = reject;
+        }),
+      confirm: (position) => void done.push(`confirm ${position}`),
+      hasten: () => {},
+      close: () => {
+        this.#fail(new Error("closed"));
+        return Promise.resolve(void done.push("close"));
+      },
+    };
+  }
+
+  /** @returns What was done since the last call. */
+  async settle(): Promise<string[]> {
+    for (let turn = 0; turn < 60; turn++) await Promise.resolve();
+    return this.done.splice(0);
+  }
+
+  async send(
+    keys: readonly string[],
+    position: bigint,
+    more: Partial<Changes> = {},
+  ): Promise<string[]> {
+    this.#send({ keys, position, isFlood: false, count: keys.length, ...more });
+    return await this.settle();
+  }
+
+  async fail(reason: string): Promise<string[]> {
+    this.#fail(new Error(reason));
+    return await this.settle();
+  }
+}
+
+async function started(world = new World()): Promise<World> {
+  await world.follower.open();
+  void world.follower.run();
+  return world;
+}
+
+Deno.test("changes are expelled, then confirmed; what a cache has left is repeated, and counted", async () => {
+  const world = await started();
+  assertEquals(await world.settle(), ["open true", "begin"]);
+  assertEquals(await world.send(["a", "b"], 5n, { count: 3 }), ["expel a,b", "confirm 5"]);
+  assertEquals(await world.send([], 6n), ["confirm 6"], "nothing is expelled");
+  world.failures.push("no answer", "no answer");
+  assertEquals(await world.send(["a", "b", "c"], 9n), [
+    ...["expel a,b,c", "sleep 500", "expel b,c", "sleep 500", "expel c", "confirm 9"],
+  ]);
+  const { counts, position, problem, retainedBytes } = world.follower;
+  assertEquals(counts, { changes: 6, keys: 5, floods: 0, gaps: 0, retries: 2 });
+  assertEquals([position, problem, retainedBytes], [9n, null, 7]);
+  assertEquals(world.events, [
+    "error log_not_followed: changes of rows are not applied: no answer; retrying",
+    "info log_followed: changes of rows are applied",
+  ]);
+  await world.follower.stop();
+});
+
+Deno.test("a flood empties everything until it succeeds, and is counted once", async () => {
+  const world = await started();
+  await world.settle();
+  world.failures.push("no answer");
+  assertEquals(await world.send([], 5n, { isFlood: true, count: 12_000 }), [
+    ...["empty", "sleep 500", "empty", "confirm 5"],
+  ]);
+  assertEquals(world.follower.counts, { changes: 12_000, keys: 0, floods: 1, gaps: 0, retries: 1 });
+  await world.follower.stop();
+});
+
+Deno.test("a gap empties everything before the log begins, and is a problem until a change is confirmed", async () => {
+  const world = new World();
+  world.gaps.splice(0, 1, "the slot is new");
+  world.endPosition = 40n;
+  world.failures.push("no answer");
+  await started(world);
+  assertEquals(await world.settle(), ["open true", "empty", "sleep 500", "empty", "begin"]);
+  assertEquals(
+    world.events[0],
+    "warning log_gap: changes of rows may be missing: the slot is new; all caches are emptied",
+  );
+  const { follower } = world;
+  assertEquals([follower.counts.gaps, follower.position, follower.problem], [1, 40n, "no answer"]);
+  await world.send([], 41n);
+  assertEquals([follower.problem, follower.position], [null, 41n]);
+  await follower.stop();
+});
+
+Deno.test("a log that ends is opened again after a pause, without ending the connection of another", async () => {
+  const world = await started();
+  await world.settle();
+  await world.send(["a"], 5n);
+  assertEquals(await world.fail("lost"), ["close", "sleep 500", "open false", "begin"]);
+  assertEquals([world.follower.problem, world.follower.position], ["lost", 0n]);
+  assertEquals(await world.send(["a"], 5n), ["expel a", "confirm 5"]);
+  assertEquals(await world.follower.wait(5n, 1000), true, "positions count again");
+  await world.follower.stop();
+  assertEquals((await world.settle()).at(0), "close");
+});
+
+Deno.test("a wait ends with its time, and its position is not applied", async () => {
+  const world = await started();
+  await world.settle();
+  mock.timers.enable({ apis: ["setTimeout"] });
+  try {
+    let result: boolean | null = null;
+    void world.follower.wait(5n, 1000).then((isApplied) => result = isApplied);
+    mock.timers.tick(999);
+    await world.settle();
+    assertEquals(result, null);
+    mock.timers.tick(1);
+    await world.settle();
+    assertEquals(result, false);
+  } finally {
+    mock.timers.reset();
+  }
+  await world.follower.stop();
+});
+
+Deno.test("an end of the log that is applied is asked for anew, and the statistics have all numbers", async () => {
+  const { now } = performance;
+  let nowMs = 1000;
+  performance.now = () => nowMs;
+  try {
+    const world = await started();
+    await world.settle();
+    world.end = 10n;
+    await world.follower.measure();
+    nowMs = 3000;
+    await world.send(["a", "b"], 10n);
+    assertEquals(world.follower.lagMs, 2000, "as of the question");
+    world.end = 12n;
+    await world.follower.measure();
+    nowMs = 4000;
+    await world.send(["c"], 11n);
+    assertEquals(world.follower.lagMs, 3000);
+    await world.send(["c"], 12n);
+    nowMs = 4000.4;
+    assertEquals(world.follower.lagMs, 1000);
+    world.end = 20n;
+    await world.follower.measure();
+    const stats = followStats(world.follower).map(({ name, value }) => [name, value]);
+    assertEquals(Object.fromEntries(stats), {
+      ...{ follow_lag_ms: 1000, follow_lag_bytes: 8, follow_retained_bytes: 7 },
+      ...{ follow_position: 12, follow_changes: 4, follow_keys: 4, follow_floods: 0 },
+      ...{ follow_gaps: 0, follow_retries: 0 },
+    });
+    await world.follower.stop();
+  } finally {
+    performance.now = now;
+  }
+});
+
+Deno.test("before a log is opened nothing is retained, and a stop before the run closes it", async () => {
+  const world = new World();
+  assertEquals(world.follower.retainedBytes, 0);
+  await world.follower.open();
+  await world.follower.stop();
+  await world.follower.run();
+  assertEquals(world.done, ["open true", "close"]);
+});
