@@ -68,3 +68,25 @@ Deno.test("prefixes below that of a view become it when they are too many", () =
   assertEquals(changed.keys, [everyKeyOf("page:"), "row"]);
   assertEquals(sum.keys.toSorted(), ["row", everyKeyOf("other:"), everyKeyOf("page:")]);
 });
+
+Deno.test("transactions that follow each other are counted together, also behind a flood", () => {
+  const sum = new ChangedKeys();
+  const one = new ChangedKeys();
+  Object.assign(one, { count: 3 });
+  one.add("a", "");
+  sum.join(one);
+  sum.join(one);
+  assertEquals([sum.count, sum.keys], [6, ["a"]]);
+  const flood = new ChangedKeys();
+  flood.count = 5;
+  flood.flood();
+  sum.join(flood);
+  sum.join(one);
+  assertEquals([sum.count, sum.isFlood, sum.size], [14, true, 0]);
+  const wholeView = new ChangedKeys();
+  wholeView.addPrefix("v:");
+  wholeView.add("v:1", "v:");
+  assertEquals([wholeView.covers("v:"), wholeView.covers(""), wholeView.size], [true, false, 1]);
+  wholeView.addPrefix("");
+  assertEquals([wholeView.covers("w:"), wholeView.keys], [true, []]);
+});

@@ -336,3 +336,15 @@ testPostgres(
     await backend.close();
   },
 );
+
+testPostgres(
+  "servers that start at once over an empty database make its tables once",
+  async (url) => {
+    const opened = await Promise.all(
+      [1, 2, 3, 4, 5].map(() => openPostgres(url, DEFAULT_TABLE, SETTINGS)),
+    );
+    const epochs = await Promise.all(opened.map(async (each) => (await each.takeOver()).epoch));
+    assertEquals(epochs.toSorted(), [1, 2, 3, 4, 5]);
+    await Promise.all(opened.map((each) => each.close()));
+  },
+);

@@ -7,6 +7,8 @@ const LAG_MS_MAX = 1000;
 class Setting {
   readonly lag = { lagMs: 0, hasCaughtUp: false };
   readonly done: string[] = [];
+  /** Level and message of each event. */
+  readonly told: string[] = [];
   isCacheAway = false;
   readonly #guard: LagGuard;
 
@@ -21,7 +23,10 @@ class Setting {
       this.lag,
       LAG_MS_MAX,
       suspender,
-      ({ event }) => this.done.push(event),
+      ({ event, level, message }) => {
+        this.done.push(event);
+        this.told.push(`${level} ${message}`);
+      },
     );
   }
 
@@ -70,4 +75,17 @@ Deno.test("a cache that does not confirm is asked again, and its failure is logg
   assertEquals((await setting.watch(0)).at(-1), "lag_quarantine_failed");
   setting.isCacheAway = false;
   assertEquals(await setting.watch(0), ["quarantine false"]);
+});
+
+Deno.test("the log tells how late changes are, which cache does not answer, and that rows are cached again", async () => {
+  const setting = new Setting();
+  await setting.watch(LAG_MS_MAX + 5);
+  setting.isCacheAway = true;
+  await setting.watch(LAG_MS_MAX + 6);
+  await setting.watch(0);
+  assertEquals(setting.told, [
+    "error changes of rows have not been applied for 1005 ms: no row is cached",
+    "error cannot begin the quarantine of a cache: no answer; retrying",
+    "info changes of rows are applied again: rows are cached",
+  ]);
 });
