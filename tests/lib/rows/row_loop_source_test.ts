@@ -52,7 +52,28 @@ class Setting implements AsyncDisposable {
       isSlow: (key) => key.startsWith("slow"),
       refusalOf: (key) => key === "view" ? "the keys are of a view" : null,
       write: (group) => ask(this.writes, group.map(({ key }) => key).join()),
-      command: (request) => ask(this.commands, latin1Text(request)),
+      command: (request, addWrite) => {
+        const line = latin1Text(request);
+        if (!line.startsWith("uput ")) return ask(this.commands, line);
+        return new Promise((resolve) => {
+          const answer = ({ kind }: WriteReply): void => resolve(latin1Bytes(`${kind}\r\n`));
+          const [key, sinceMs] = [line.slice("uput ".length), performance.now()];
+          // Later: the loop has nothing to do meanwhile.
+          setTimeout(
+            () =>
+              addWrite({
+                key,
+                edit: "delete",
+                tokenId: 7,
+                connection: 0,
+                bytes: 0,
+                sinceMs,
+                answer,
+              }),
+            0,
+          );
+        });
+      },
       stop: () => void this.stops++,
     };
     this.loop = new RowLoop(this.cache, source, keepsExpiry);
@@ -279,6 +300,28 @@ Deno.test("commands are answered with their replies, or with an error in one lin
   rows.commands[1]!.fail("no\nlist");
   await rows.settle();
   assertEquals([rows.answerOf(good), rows.answerOf(bad)], ["OK 0 TOKEN 1\r\n", "no list"]);
+});
+
+Deno.test("a write of a command goes at once, though the loop sleeps, and so does the next one", async () => {
+  await using rows = new Setting();
+  for (const [index, key] of ["a", "b"].entries()) {
+    const slot = await rows.ask(RowKind.COMMAND, "", `uput ${key}`);
+    assertEquals([rows.writes.length, rows.writes[index]!.keys], [index + 1, key]);
+    rows.writes[index]!.answer([{ kind: "committed", version: 1 }]);
+    await rows.settle();
+    assertEquals(rows.answerOf(slot), "OK 0 committed\r\n");
+  }
+});
+
+Deno.test("few writes wait for the group under way for a while only", async () => {
+  await using rows = new Setting();
+  await rows.ask(RowKind.STORE, "a", "1", 1);
+  const other = await rows.ask(RowKind.STORE, "b", "2", 2);
+  while (rows.writes.length < 2) await rows.settle();
+  assertEquals(rows.writes.map(({ keys }) => keys), ["a", "b"]);
+  rows.writes[1]!.answer([{ kind: "committed", version: 1 }]);
+  await rows.settle();
+  assertEquals(rows.answerOf(other), "STORED 1");
 });
 
 Deno.test("three commands that read rows are executed at once; others do not wait for them", async () => {

@@ -29,8 +29,8 @@ interface World {
   readonly database: TestDatabase;
   readonly kind: DatabaseKind;
   open(names?: TableNames): Promise<RowBackend>;
-  /** Executes statements as an application does. */
-  execute(sql: string): Promise<void>;
+  /** Executes statements as an application does. @returns The value of `count`, if the last one selects it. */
+  execute(sql: string): Promise<string>;
   nowMs: number;
 }
 
@@ -54,11 +54,12 @@ async function answersOf(kind: DatabaseKind, script: Script): Promise<Record<str
     },
     execute: async (sql) => {
       if (kind === "PostgreSQL") {
-        await (await sharedPostgres()).execute(sql, database.url);
-        return;
+        return await (await sharedPostgres()).execute(sql, database.url);
       }
       using file = new DatabaseSync(`${database.folder}/rows.db`);
+      if (sql.startsWith("SELECT ")) return String(file.prepare(sql).get()!["count"]);
       file.exec(sql);
+      return "";
     },
   };
   try {
@@ -113,6 +114,8 @@ testBoth("rows with flags of 32 bits and times, over quoted names", {
   // A write of a row whose time is over finds none.
   added: ["committed 7", "added 0 7"],
   outcomes: ["committed 1", "committed 3", "notApplied", "committed 1"],
+  // As an application sees the rows: a time that is none is NULL, and so is the value of a row that does not exist.
+  seen: ["0", "1", "1"],
 }, async (world, note) => {
   const names = {
     table: 'a "b"',
@@ -147,6 +150,13 @@ testBoth("rows with flags of 32 bits and times, over quoted names", {
   note("added", [`${added.kind} ${"version" in added ? added.version : ""}`, await read("k")]);
   const outcomes = await Promise.all([1, 3, 99, 4].map((id) => backend.outcome(id)));
   note("outcomes", outcomes.map((each) => [each.kind, ...Object.values(each).slice(1)].join(" ")));
+  const count = (condition: string): Promise<string> =>
+    world.execute(`SELECT count(*) AS count FROM "a ""b""" WHERE ${condition}`);
+  note("seen", [
+    await count('"e""" = 0'),
+    await count('"e""" IS NULL AND "v""" IS NOT NULL'),
+    await count('"e""" IS NULL AND "v""" IS NULL AND "f""" = 0'),
+  ]);
 });
 
 testBoth("expired rows are purged a thousand at once, tokens by their age", {

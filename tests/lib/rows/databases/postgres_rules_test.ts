@@ -302,6 +302,20 @@ testPostgres("tables and columns of views: what the log has of them", async (url
     await server.execute(`DROP ${kind} item`, url);
   }
   await server.execute("CREATE TABLE item (id integer PRIMARY KEY)", url);
+  const isPublished = async (sql: string): Promise<boolean> => {
+    await server.execute(sql, url);
+    const { mistakes } = await inspectPostgresViews(url, views, names, 30_000);
+    return !mistakes.some(({ text }) => text.includes("is not in the publication"));
+  };
+  assertEquals(await isPublished("ALTER PUBLICATION leased ADD TABLE item"), true);
+  const actions = ["insert", "update", "delete", "truncate"];
+  for (const action of actions) {
+    const others = actions.filter((each) => each !== action).join();
+    const sql = `ALTER PUBLICATION leased SET (publish = '${others}')`;
+    assertEquals(await isPublished(sql), false, `without ${action}`);
+  }
+  assertEquals(await isPublished(`ALTER PUBLICATION leased SET (publish = '${actions}')`), true);
+  assertEquals(await isPublished("ALTER PUBLICATION leased SET TABLE item WHERE (id > 0)"), false);
   const own = { ...DEFAULT_TABLE, table: "item" };
   const { mistakes } = await inspectPostgresViews(url, views, own, 30_000);
   assert(
