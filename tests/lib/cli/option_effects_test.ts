@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { readCommand } from "../../../lib/cli/command.ts";
+import { withBound } from "../../../lib/cli/options.ts";
 import { parseOptions } from "../../../lib/cli/argv.ts";
 import { type OptionRow, SERVER_OPTIONS } from "../../../lib/cli/option_table.ts";
 import type { ProcessInfo } from "../../../lib/process_info.ts";
@@ -375,4 +376,49 @@ Deno.test("a name is guessed from two letters on, near names first, then longer 
     const { errors } = parseOptions([flag], SERVER_OPTIONS);
     assertEquals(errors, [`unknown option ${flag}${guess}`]);
   }
+});
+
+Deno.test("a store without options has the shares and limits that its documents name", () => {
+  const { lockLimits, connectionsMax, threads, tokenEntries, yrmcdsLocks } = serverOptions().store;
+  assertEquals(lockLimits, {
+    locksMax: 65_536,
+    locksPerConnectionMax: 1024,
+    memoryShareMax: 0.5,
+    memorySharePerConnectionMax: 0.25,
+    waitersPerLockMax: 1024,
+  });
+  assertEquals([connectionsMax, threads, tokenEntries, yrmcdsLocks], [1024, 4, 0, false]);
+});
+
+Deno.test("any free port of counters and of the admin port is port 0; mistakes name the option given", () => {
+  assertEquals(serverOptions("--counter-port", "-1").counters!.listens[0]!.port, 0);
+  for (const option of ["--admin", "--metrics"]) {
+    const command = readCommand([option, "x"], PROCESS_INFO);
+    assertEquals(command.kind === "refuse" && command.errors[0]!.split(":")[0], `${option} "x"`);
+  }
+  const both = readCommand(["--admin", "1", "--metrics", "2"], PROCESS_INFO);
+  assertEquals(both.kind === "refuse" && both.errors, [
+    "--metrics: the former name of --admin; leave one of them out",
+  ]);
+  const twice = readCommand(["--snapshot", "/a", "--memory-file", "/b"], PROCESS_INFO);
+  assertEquals(twice.kind === "refuse" && twice.errors, [
+    "--memory-file: memcached's name of --snapshot; leave one of them out",
+  ]);
+});
+
+Deno.test("settings get the ports that were bound, those of the cache and not of counters", () => {
+  const { settings } = serverOptions();
+  const listen = { hostname: "127.0.0.1", protocol: "auto" } as const;
+  const bound = withBound(settings, {
+    listens: [
+      { ...listen, kind: "tcp", port: 9, protocol: "counters" },
+      { ...listen, kind: "udp", port: 7 },
+      { ...listen, kind: "tcp", port: 5 },
+      { ...listen, kind: "tcp", port: 6 },
+    ],
+    usesIoUring: true,
+  });
+  assertEquals(bound, { ...settings, tcpPort: 5, udpPort: 7, ioUring: true });
+  const none = withBound(settings, { listens: [], usesIoUring: false });
+  assertEquals([none.tcpPort, none.udpPort, none.ioUring], [0, 0, false]);
 });

@@ -53,7 +53,7 @@ Deno.test("evictions are a fault from 100 on, of items younger than a minute; th
       [`items:${index + 1}:evicted_time`, ageSec],
     ]))),
   });
-  const stats = { limit_maxbytes: 64 * MIB };
+  const stats = { "limit_maxbytes": 64 * MIB };
   const fine = "ok: no class evicts items younger than 60 s";
   assertEquals(serverSays("evictions", stats, items([99, 0], [1000, 60])), fine);
   assertEquals(
@@ -286,9 +286,11 @@ Deno.test("each other check of the machine says what it saw, and how to mend it"
     "allow io_uring_setup, io_uring_enter and io_uring_register in the seccomp profile";
   const fault = { ioUringFault: "not permitted" };
   // deno-fmt-ignore
-  const cases: readonly (readonly [string, Parameters<typeof machineSays>])[] = [
+  const cases: readonly (readonly [string, Readonly<Parameters<typeof machineSays>>])[] = [
     ["ok: deno run grants FFI, network and files", ["permissions", {}]],
     ["warning: deno run does not grant --allow-ffi --allow-read | deno task doctor", ["permissions", {}, {}, { missingFlags: ["--allow-ffi", "--allow-read"] }]],
+    ["ok: the C library can be called: native transport", ["ffi", {}]],
+    ["unseen: needs the C library", ["io_uring", {}, {}, { hasLibc: false }]],
     ["ok: can be used", ["io_uring", { [disabled]: "2" }]],
     ["warning: not permitted | sysctl -w kernel.io_uring_disabled=0", ["io_uring", { [disabled]: "1\n" }, {}, fault]],
     [`warning: not permitted | ${seccomp}`, ["io_uring", { [disabled]: "0\n" }, {}, fault]],

@@ -55,7 +55,7 @@ Deno.test("a server without a table answers with an error; one that wants a pass
 Deno.test("a reply that goes on for ever is given up by its length, and by its time", async () => {
   const line = `STAT ${"x".repeat(1000)} 1\r\n`;
   await withClient(
-    function* () {
+    function* (): Generator<string> {
       for (let sent = 0; sent < 20_000_000; sent += line.length) yield line.repeat(100);
     },
     async (client, name) => {
