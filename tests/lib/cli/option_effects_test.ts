@@ -422,3 +422,19 @@ Deno.test("settings get the ports that were bound, those of the cache and not of
   const none = withBound(settings, { listens: [], usesIoUring: false });
   assertEquals([none.tcpPort, none.udpPort, none.ioUring], [0, 0, false]);
 });
+
+Deno.test("addresses reach to the last port and the longest tag; contradictions are refused", () => {
+  const read = (...argv: readonly string[]): string => {
+    const command = readCommand(argv, PROCESS_INFO);
+    return command.kind === "refuse" ? command.errors.join() : "";
+  };
+  assertEquals(read("-l", "tag[12345678]:h:65535,tag_x_:h:0"), "");
+  assertEquals(read("-l", "h:65536").includes("from 0 to 65535"), true);
+  assertEquals(read("-l", "tag[]:h").includes("1 to 8 characters"), true);
+  assertEquals(read("--tokens", "journal"), "--tokens journal: needs --state-dir");
+  assertEquals(
+    read("--tokens", "volatile", "--state-dir", "/d"),
+    "--state-dir and --tokens volatile: give one of them",
+  );
+  assertEquals(read("--db", "sqlite:x", "--origin", "h:1"), "--origin and --db: give one of them");
+});
