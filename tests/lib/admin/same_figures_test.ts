@@ -115,6 +115,17 @@ Deno.test("/metrics has the values of stats, stats items, slabs, threads and ops
     const key = `leased_requests_total{protocol="${protocol}",command="${command}"}`;
     assertEquals(sample(key), Number(text), name);
   }
+  assertEquals(sample("memcached_up"), 1);
+  const { version, runtime } = side.thread.settings;
+  assertEquals(sample(`leased_build_info{version="${version}",runtime="${runtime}"}`), 1);
+  assertEquals(sample(`memcached_version{version="${general.get("version")}"}`), 1);
+  const helpOf = (name: string): string | undefined => families.get(name)?.help;
+  assertEquals(helpOf("leased_rows_puts_committed_total"), "rows written");
+  assertEquals(helpOf("leased_rows_database_write_seconds_total"), "seconds: writing");
+  assertEquals(
+    helpOf("memcached_commands_total"),
+    "keys or commands, by what was asked for and what became of it",
+  );
   assertEquals(sample("leased_rows_puts_committed_total"), 31);
   assertEquals(sample("leased_rows_nodes_member"), 2);
   assertEquals(sample("leased_rows_database_write_seconds_total"), 0.0015);

@@ -44,7 +44,8 @@ Deno.test("a path of a living server, of another file, or without a folder is re
   inFolder(async (folder) => {
     const path = `${folder}/sock`;
     const refused = async (at: string): Promise<string> => {
-      const error = await assertRejects(() => claimSocketPath(listenAt(at)), ListenError);
+      const claimed = assertRejects(() => claimSocketPath(listenAt(at)), ListenError);
+      const error = await claimed as ListenError;
       return `${error.code} ${error.message}`;
     };
     const listener = Deno.listen({ transport: "unix", path });

@@ -7,6 +7,7 @@ import { openAdmin, processState } from "../../../lib/server/admin.ts";
 import type { Authentication } from "../../../lib/server/authentication.ts";
 import { Access } from "../../../protocol/auth/access.ts";
 import { serverOptions } from "../../support/command_line.ts";
+import { loggedBy } from "../../support/log.ts";
 import { ConversationSide } from "../../support/sessions/conversation_side.ts";
 import { textOf } from "../../support/sessions/side.ts";
 
@@ -144,4 +145,46 @@ Deno.test("the users of -Y are asked for, with the client's address; actions onl
     assertEquals((await opened.get("/metrics"))[0], 200);
   }
   assertEquals(new Set(checked), new Set(["ann right 127.0.0.1", "ann wrong 127.0.0.1"]));
+});
+
+Deno.test("an action of the dashboard is a warning in the log with the user; dropped tokens are reported", async () => {
+  const authentication = {
+    users: new Map(),
+    accessOf: () => Promise.resolve(Access.ADMIN),
+  } as unknown as Authentication;
+  await using opened = new Opened(["--tokens", "volatile", "--token-quarantine", "0"]);
+  const argv = [...ADMIN, "-Y", "/u", "--admin-actions", "--allow-token-drop"];
+  await opened.openAdmin(argv, null, authentication);
+  opened.lifecycle.phase = LifecyclePhase.RUNNING;
+  const id = Number(/TOKEN (\d+)/.exec(opened.connect().ask("token get k web\r\n"))![1]);
+  const { port } = opened.server!.listen;
+  const origin = `http://127.0.0.1:${port}`;
+  const authorization = `Basic ${btoa("boss:x")}`;
+  const { secret } = JSON.parse((await opened.get("/api/viewer", { authorization }))[1]).actions;
+  const post = async (name: string, body: string): Promise<number> => {
+    const headers = { authorization, origin, "x-leased-secret": secret };
+    const reply = await fetch(`${origin}/api/actions/${name}`, { method: "POST", body, headers });
+    await reply.text();
+    return reply.status;
+  };
+  loggedBy("json", 0, () => {});
+  const { writeSync } = Deno.stderr;
+  const lines: string[] = [];
+  Deno.stderr.writeSync = (bytes) => {
+    lines.push(new TextDecoder().decode(bytes));
+    return bytes.length;
+  };
+  try {
+    assertEquals(await post("drop-token", JSON.stringify({ key: "k", id })), 200);
+    assertEquals(await post("flush", ""), 200);
+  } finally {
+    Deno.stderr.writeSync = writeSync;
+  }
+  assertEquals(
+    lines.map((line) => JSON.parse(line)).map(({ level, event, by }) => [level, event, by]),
+    [
+      ["warning", "flushed", "user boss at 127.0.0.1"],
+    ],
+  );
+  assertEquals(opened.reported, ["token_dropped"]);
 });

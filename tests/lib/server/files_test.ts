@@ -40,7 +40,6 @@ Deno.test("the pid file has the pid and a line end, and goes only with the proce
   inFolder((folder) => {
     const path = `${folder}/pid`;
     const file = new PidFile(path);
-    file.remove();
     Deno.writeTextFileSync(path, "99\n");
     Deno.writeTextFileSync(`${path}.tmp`, "4");
     file.remove();
