@@ -86,7 +86,7 @@ export function addressOf(name: string): Address {
   checkText("server", name);
   if (/^\/[^\0]+$/.test(name)) return { path: name };
   const [, bracketed, plain, port] =
-    /^(?:\[([^\s/\0]+)\]|([^:\s/\0]+))(?::(\d{1,5}))?$/.exec(name) ?? [];
+    /^(?:\[([^\s/\0]+)\]|([^:\s/\0[\]]+))(?::(\d{1,5}))?$/.exec(name) ?? [];
   const host = bracketed ?? plain;
   const number = port === undefined ? PORT_DEFAULT : Number(port);
   if (host === undefined || number < 1 || number > PORT_MAX) {
