@@ -158,6 +158,80 @@ Deno.test("the histograms of /metrics count each request of stats latency once, 
   }
 });
 
+Deno.test("histograms are cumulative in powers of two, with sums in seconds, for each kind", () => {
+  using side = new Watched();
+  const length = side.source.times.histogram(0).counts.length;
+  const times = {
+    histogram: (kind: number) => {
+      const counts = new Array<number>(length).fill(0);
+      for (const [bucket, count] of [[0, 1], [7, 2], [8, 4], [20, 8], [length - 1, 16]] as const) {
+        counts[bucket] = count;
+      }
+      return { counts, sumUs: 2_500_000 + kind };
+    },
+  } as unknown as TableSource["times"];
+  const families = parseExposition(serverMetrics({ ...side.source, times })());
+  const { samples } = families.get("leased_request_duration_seconds")!;
+  const of = (suffix: string, labels: string): number | undefined =>
+    samples.get(`leased_request_duration_seconds_${suffix}{${labels}}`);
+  for (const [index, kind] of ["get", "set", "delete"].entries()) {
+    const label = `kind="${kind}"`;
+    const counts = ["0.000008", "0.000016", "0.000032", "0.000064", "67.108864", "+Inf"].map((le) =>
+      of("bucket", `${label},le="${le}"`)
+    );
+    assertEquals(counts, [3, 7, 15, 15, 15, 31]);
+    assertEquals(of("sum", label), (2_500_000 + index) / 1e6);
+    assertEquals(of("count", label), 31);
+  }
+});
+
+Deno.test("figures are read under the mutex, which is given back", () => {
+  using side = new Watched();
+  const { cache } = side.source;
+  const { enter, leave } = cache;
+  let depth = 0;
+  let holds = 0;
+  const visits: number[] = [];
+  cache.enter = () => {
+    enter.call(cache);
+    depth++;
+    holds++;
+  };
+  cache.leave = () => {
+    depth--;
+    leave.call(cache);
+  };
+  const { connections } = side.source;
+  const watched: TableSource = {
+    ...side.source,
+    get connections() {
+      visits.push(depth);
+      return connections;
+    },
+  };
+  const reads: readonly (() => void)[] = [
+    () => void serverMetrics(watched)(),
+    () => void takeSnapshot(watched, [], 0),
+    () => void TABLES["classes"]!.read(watched, ""),
+    () => void TABLES["locks"]!.read(watched, ""),
+    () => void TABLES["leases"]!.read(watched, ""),
+    () => void TABLES["tokens"]!.read(watched, ""),
+    () => void TABLES["tokens"]!.read(watched, "web"),
+  ];
+  for (const [index, read] of reads.entries()) {
+    holds = 0;
+    visits.length = 0;
+    read();
+    assert(holds > 0, `${index}`);
+    assertEquals(depth, 0, `${index}`);
+    if (index < 2) {
+      assert(visits.length > 0 && visits.every((each) => each === 1), `${index} ${visits}`);
+    }
+  }
+  assertEquals([cache.enter === enter, holds > 0], [false, true]);
+  Object.assign(cache, { enter, leave });
+});
+
 Deno.test("the dashboard's plots have the values of stats, summed over classes and threads", () => {
   using side = new Watched();
   const { stats } = takeSnapshot(side.source, ROW_STATS, 5000);
