@@ -162,6 +162,7 @@ Deno.test("codecs give back what they got, in memory of its own", () => {
   assertEquals(bytesCodec.encode(bytes), { bytes, flags: 0 });
   const within = new Uint8Array([0, 0xe2, 0x82, 0xac, 0]).subarray(1, 4);
   assertEquals(textCodec.decode(within, 0), "€");
+  assertEquals([jsonCodec.encode(1).flags, textCodec.encode("a").flags], [0, 0]);
   assertThrows(() => textCodec.encode("\ud800"), RangeError, "half a surrogate pair");
   assertEquals(jsonCodec.decode(jsonCodec.encode({ a: [1, "€"] }).bytes, 0), { a: [1, "€"] });
   for (const value of [undefined, () => {}, Symbol("s")]) {
