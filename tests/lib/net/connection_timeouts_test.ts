@@ -15,6 +15,7 @@ import {
   tlsOf,
 } from "../../../lib/net/transport.ts";
 import type { TransportContext } from "../../../lib/net/worker_transport.ts";
+import { clockSec } from "../../../store/clock.ts";
 import { ConnectionKind } from "../../../store/connections.ts";
 import { STAT } from "../../../store/stats.ts";
 import { ConversationSide } from "../../support/sessions/conversation_side.ts";
@@ -100,6 +101,9 @@ Deno.test("a silent holder of locks is closed by its own time-out, over a Unix s
   assert(since > 0);
   assertEquals(side.sweep(options, {}).join(), `${closed}9 s (--lock-idle-timeout)`);
   assertEquals(side.sweep(options, { kind: ConnectionKind.UNIX }).length, 2);
+  const silentSec = clockSec(side.thread.memory) - since;
+  assertEquals(side.sweep({ lockIdleTimeoutSec: silentSec }, {}), []);
+  assertEquals(side.sweep({ lockIdleTimeoutSec: silentSec - 1 }, {}).length, 2);
   assertEquals(side.sweep(options, { isIdle: false }), []);
   // The time-out of all connections comes first.
   assertEquals(side.sweep({ ...options, idleTimeoutSec: 9 }, {}), ["idle_timeout"]);
