@@ -1,6 +1,6 @@
 import type { ExitCode } from "./lib/cli/exit.ts";
 import { splitSubcommand, type SubcommandName } from "./lib/cli/subcommand.ts";
-import { listenToSignals } from "./lib/signals.ts";
+import { listenToSignals } from "./lib/process/signals.ts";
 
 /** `leased proxy` is a name for a server with a database, with a port and a file of its own. */
 const PROXY = ["--port", "11311", "--db", "sqlite:leased.db"];
@@ -12,10 +12,10 @@ const RUN: Readonly<Record<SubcommandName, Run>> = {
   "": serve,
   proxy: async (argv) =>
     argv[0] === "init"
-      ? (await import("./lib/rows/init.ts")).runInit(argv.slice(1))
+      ? (await import("./lib/operator/init.ts")).runInit(argv.slice(1))
       : serve([...PROXY, ...argv]),
-  audit: async (argv) => (await import("./lib/rows/audit/run.ts")).runAudit(argv),
-  views: async (argv) => (await import("./lib/rows/views_check.ts")).runViews(argv),
+  audit: async (argv) => (await import("./lib/operator/audit/run.ts")).runAudit(argv),
+  views: async (argv) => (await import("./lib/operator/views_check.ts")).runViews(argv),
   top: async (argv) => (await import("./lib/operator/top/run.ts")).runTop(argv),
   doctor: async (argv) => (await import("./lib/operator/doctor/run.ts")).runDoctor(argv),
   passwd: async (argv) => (await import("./lib/cli/passwd.ts")).runPasswd(argv),
@@ -26,7 +26,7 @@ const RUN: Readonly<Record<SubcommandName, Run>> = {
 async function serve(argv: readonly string[]): Promise<ExitCode> {
   const { obey } = await import("./lib/cli/command_line.ts");
   const { readCommand } = await import("./lib/cli/command.ts");
-  const { readProcessInfo } = await import("./lib/process_info.ts");
+  const { readProcessInfo } = await import("./lib/process/info.ts");
   return await obey(readCommand(argv, readProcessInfo()), async (options) => {
     const { serve } = await import("./lib/server/boot.ts");
     return await serve(options, argv);

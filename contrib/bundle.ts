@@ -10,8 +10,8 @@ const ENTRIES = [
   "lib/server/worker.ts",
   "lib/journal/journal_worker.ts",
   "lib/snapshot/read_worker.ts",
-  "lib/rows/database_thread.ts",
-  "lib/rows/databases/postgres/backend.ts",
+  "lib/rows/database_worker.ts",
+  "lib/databases/postgres/backend.ts",
 ];
 
 async function run(program: string, args: readonly string[], env = {}): Promise<void> {

@@ -39,11 +39,11 @@ const NOT_RUN: readonly (readonly [start: string, reason: string])[] = [
   ["deno task proxy init", "documented with a database that is not there"],
   [
     "deno task proxy --db sqlite:shop.db",
-    "follows a file that only a reader makes; tests/lib/rows/views/views_test.ts has one",
+    "follows a file that only a reader makes; tests/lib/databases/views/views_test.ts has one",
   ],
-  ["psql ", "needs a database; tests/lib/rows/views/views_test.ts has one"],
-  ["deno task views", "needs a database; tests/lib/rows/views/check_test.ts has one"],
-  ["PGPASSWORD=", "needs a database; tests/lib/rows/databases/postgres_test.ts has one"],
+  ["psql ", "needs a database; tests/lib/databases/views/views_test.ts has one"],
+  ["deno task views", "needs a database; tests/lib/databases/views/check_test.ts has one"],
+  ["PGPASSWORD=", "needs a database; tests/lib/databases/postgres_test.ts has one"],
   [".ci/newer_peers", "fetches packages; .ci/run runs it"],
 ];
 

@@ -1,6 +1,6 @@
 import { assertEquals, assertGreater, assertLess } from "@std/assert";
 import { readCommand } from "../lib/cli/command.ts";
-import { readProcessInfo } from "../lib/process_info.ts";
+import { readProcessInfo } from "../lib/process/info.ts";
 import type { HashSeed } from "../store/base/hash.ts";
 import { WORD } from "../store/memory/item.ts";
 import { CONTROL } from "../store/memory/memory.ts";

@@ -137,7 +137,7 @@ Deno.test("deno task sbom names each package that an executable contains, with i
   }).outputSync();
   const { bomFormat, specVersion, components } = JSON.parse(textOf(stdout));
   assertEquals([bomFormat, specVersion], ["CycloneDX", "1.5"]);
-  const lock = JSON.parse(Deno.readTextFileSync(path("lib/rows/databases/postgres/deno.lock")));
+  const lock = JSON.parse(Deno.readTextFileSync(path("lib/databases/postgres/deno.lock")));
   const libraries = components.filter(({ type }: { type: string }) => type === "library");
   assertEquals(libraries.length, Object.keys(lock.npm).length);
   for (const { purl, hashes: [{ alg, content }] } of libraries) {

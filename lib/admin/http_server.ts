@@ -9,7 +9,7 @@ import {
   prepareTcp,
   resourceShortage,
 } from "../net/portable/sockets.ts";
-import { pause } from "../pause.ts";
+import { pause } from "../process/pause.ts";
 import { isLoopback, type TcpListen, type TransportEvent } from "../net/transport.ts";
 import type { AdminTls } from "./tls.ts";
 

@@ -1,4 +1,4 @@
-import { pause } from "../pause.ts";
+import { pause } from "../process/pause.ts";
 import { EXPOSITION_TYPE } from "./exposition.ts";
 import type { Reply, Routes } from "./http_server.ts";
 

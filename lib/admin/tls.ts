@@ -3,9 +3,9 @@ import { createPrivateKey } from "node:crypto";
 import type { Duplex } from "node:stream";
 import { createServer, type SecureVersion, type TlsOptions, type TLSSocket } from "node:tls";
 import type { TlsSettings } from "../../protocol/settings.ts";
-import { readRegularFile } from "../file_kinds.ts";
+import { readRegularFile } from "../process/file_kinds.ts";
 import { TlsError, type TlsMode } from "../net/transport.ts";
-import { reasonOf } from "../reason.ts";
+import { reasonOf } from "../process/reason.ts";
 
 /** A value of `--ssl-keyformat`. */
 const DER = 2;

@@ -1,7 +1,7 @@
 import { Access } from "../../protocol/auth/access.ts";
 import { latin1Text } from "../../store/base/bytes.ts";
-import { readRegularFile } from "../file_kinds.ts";
-import { reasonOf } from "../reason.ts";
+import { readRegularFile } from "../process/file_kinds.ts";
+import { reasonOf } from "../process/reason.ts";
 import { isHash, parseHash } from "./scrypt.ts";
 
 /** One line of the file. A user may have several, each with a password. */

@@ -1,6 +1,6 @@
 import license from "../../LICENSE" with { type: "text" };
 import { MEMCACHED_VERSION } from "../../protocol/reply/replies.ts";
-import type { ProcessInfo } from "../process_info.ts";
+import type { ProcessInfo } from "../process/info.ts";
 import { parseOptions } from "./argv.ts";
 import type { CommandLine } from "./command_line.ts";
 import { helpText } from "./help.ts";

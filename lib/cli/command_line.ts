@@ -1,4 +1,4 @@
-import type { LogFormat } from "../log.ts";
+import type { LogFormat } from "../process/log.ts";
 import { ExitCode, refuseUsage } from "./exit.ts";
 
 const ENCODER = new TextEncoder();

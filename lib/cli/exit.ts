@@ -1,4 +1,4 @@
-import { type LogFormat, writeRefusal } from "../log.ts";
+import { type LogFormat, writeRefusal } from "../process/log.ts";
 
 /** Exit statuses of the process (sysexits.h, as in memcached). */
 export const ExitCode = {

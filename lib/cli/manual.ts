@@ -1,5 +1,5 @@
 import manifest from "../../deno.json" with { type: "json" };
-import { writeRefusal } from "../log.ts";
+import { writeRefusal } from "../process/log.ts";
 import { print } from "./command_line.ts";
 import { ExitCode } from "./exit.ts";
 import { EXIT_STATUS, helpText, NOTES, optionTexts } from "./help.ts";

@@ -1,8 +1,8 @@
 import type { Settings, TlsSettings, WireProtocol } from "../../protocol/settings.ts";
 import { type TunableName, TUNABLES } from "../../protocol/tunables.ts";
 import type { StoreOptions } from "../../store/limits.ts";
-import type { ProcessInfo } from "../process_info.ts";
-import type { LogFormat } from "../log.ts";
+import type { ProcessInfo } from "../process/info.ts";
+import type { LogFormat } from "../process/log.ts";
 import type { JournalOptions } from "../journal/journal_messages.ts";
 import type { SnapshotOptions } from "../snapshot/snapshot.ts";
 import type { CounterOptions } from "../counters/service.ts";

@@ -1,6 +1,6 @@
 import { print } from "./command_line.ts";
 import { ExitCode } from "./exit.ts";
-import { writeRefusal } from "../log.ts";
+import { writeRefusal } from "../process/log.ts";
 import { hashPassword } from "../auth/scrypt.ts";
 import { parseUserFile, UserFileError } from "../auth/user_file.ts";
 

@@ -13,7 +13,7 @@ import {
   MIB,
   type StoreOptions,
 } from "../../store/limits.ts";
-import type { ProcessInfo } from "../process_info.ts";
+import type { ProcessInfo } from "../process/info.ts";
 import type { ServerArguments } from "./argv.ts";
 import { sizeText, valueOr } from "./values.ts";
 

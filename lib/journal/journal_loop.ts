@@ -2,7 +2,7 @@ import type { Cache } from "../../store/cache.ts";
 import { TOKEN_RECORD as RECORD, TokenRecordType } from "../../store/setup.ts";
 import { ByteRegion, concatBytes } from "../../store/base/bytes.ts";
 import type { TransportEvent } from "../net/transport.ts";
-import { reasonOf } from "../reason.ts";
+import { reasonOf } from "../process/reason.ts";
 import type { TokenJournal } from "./token_journal.ts";
 import { encodeRecord, recordEnd } from "./token_records.ts";
 

@@ -3,11 +3,11 @@
 import process from "node:process";
 import { Cache } from "../../store/cache.ts";
 import { journalRow, Memory } from "../../store/setup.ts";
-import { Lifecycle } from "../lifecycle.ts";
+import { Lifecycle } from "../process/lifecycle.ts";
 import { createWaker } from "../net/transports.ts";
 import { JournalLoop } from "./journal_loop.ts";
 import type { JournalMessage, JournalStart } from "./journal_messages.ts";
-import { reasonOf } from "../reason.ts";
+import { reasonOf } from "../process/reason.ts";
 import { StateError, StateFolder } from "./state_folder.ts";
 import {
   DAMAGED_JOURNAL_NAME,

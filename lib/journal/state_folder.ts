@@ -1,5 +1,5 @@
-import { entryAt, kindOf } from "../file_kinds.ts";
-import { reasonOf } from "../reason.ts";
+import { entryAt, kindOf } from "../process/file_kinds.ts";
+import { reasonOf } from "../process/reason.ts";
 import { JOURNAL_NAMES, type JournalFile, type JournalFiles } from "./token_journal.ts";
 
 const LOCK_NAME = "lock";

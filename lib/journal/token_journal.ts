@@ -2,7 +2,7 @@ import { crc32 } from "node:zlib";
 import { concatBytes } from "../../store/base/bytes.ts";
 import { highHalf, lowHalf } from "../../store/base/u64.ts";
 import { TokenRecordType } from "../../store/setup.ts";
-import { reasonOf } from "../reason.ts";
+import { reasonOf } from "../process/reason.ts";
 import { TokenSet } from "./token_records.ts";
 
 /** A file that the journal appends to. */

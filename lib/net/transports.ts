@@ -1,4 +1,4 @@
-import type { Lifecycle } from "../lifecycle.ts";
+import type { Lifecycle } from "../process/lifecycle.ts";
 import { bootClock, Libc, libcAvailable } from "./native/libc.ts";
 import { bindNative, type NativeWorkerData } from "./native/bind.ts";
 import { sendDatagram } from "./native/notify_socket.ts";

@@ -1,6 +1,6 @@
 import type { WireProtocol } from "../../protocol/settings.ts";
 import type { ThreadContext } from "../../protocol/thread_context.ts";
-import type { Lifecycle } from "../lifecycle.ts";
+import type { Lifecycle } from "../process/lifecycle.ts";
 import type { CacheService } from "./cache_service.ts";
 import type { Service } from "./service.ts";
 import type { TransportEvent, TransportOptions } from "./transport.ts";

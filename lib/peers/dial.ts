@@ -1,4 +1,4 @@
-import { readRegularTextFile } from "../file_kinds.ts";
+import { readRegularTextFile } from "../process/file_kinds.ts";
 import { readLoginFile } from "../auth/user_file.ts";
 
 /** Name and password for a server. Characters below 256 stand for bytes. */

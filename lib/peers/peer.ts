@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { hostPortText } from "../net/transport.ts";
-import { reasonOf } from "../reason.ts";
+import { reasonOf } from "../process/reason.ts";
 import { latin1Bytes } from "../../store/base/bytes.ts";
 import {
   type Address,

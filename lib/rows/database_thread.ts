@@ -1,59 +1,118 @@
-/// <reference lib="deno.worker" />
-// The entry module of the thread that speaks to the database and to the listed caches.
-import { reasonOf } from "../reason.ts";
+import type { Stat } from "../../protocol/stats/entry.ts";
+import type { TransportEvent } from "../net/transport.ts";
+import type { NodeState } from "./flows/node_list.ts";
 import type { RowsCommand, RowsMessage, RowsStart } from "./messages.ts";
-import { NodeThread } from "./nodes/node_thread.ts";
-import { OriginThread } from "./origin/origin_thread.ts";
-import { StartError } from "./origin/start_error.ts";
 
-let thread: OriginThread | NodeThread | null = null;
+/** The database, or the list of caches, cannot be used. */
+export class OriginError extends Error {
+  override readonly name = "OriginError";
+  /** Whether the command line, or a file that it names, is wrong. */
+  readonly isUsage: boolean;
 
-self.onmessage = ({ data }: MessageEvent<RowsCommand>) => {
-  switch (data.kind) {
-    case "start":
-      void begin(data.start);
-      return;
-    case "reload":
-      return thread?.reload();
-    case "stop":
-      return thread?.stop();
+  constructor(message: string, isUsage: boolean) {
+    super(message);
+    this.isUsage = isUsage;
   }
-};
-
-// The lock of an SQLite file must not end before the process: a thread that fails goes on until the process has ended.
-self.addEventListener("error", (event) => {
-  event.preventDefault();
-  say({ kind: "died", reason: event.message });
-});
-self.addEventListener("unhandledrejection", (event) => {
-  event.preventDefault();
-  say({ kind: "died", reason: reasonOf(event.reason) });
-});
-
-function say(message: RowsMessage): void {
-  self.postMessage(message);
 }
 
-async function begin(start: RowsStart): Promise<void> {
-  try {
-    thread = await open(start);
-  } catch (error) {
-    const isUsage = error instanceof StartError && error.isUsage;
-    return say({ kind: "refused", reason: reasonOf(error), isUsage });
-  }
-  say({ kind: "ready" });
-  const mark = await thread.run();
-  say({ kind: "ended", mark });
-  self.close();
+/** Events of the database thread. */
+export interface OriginEvents {
+  event(event: TransportEvent): void;
+  /** Another server has taken the database over: this one must serve no row any more. */
+  deposed(reason: string): void;
+  died(reason: string): void;
 }
 
-/** @throws StartError */
-async function open(start: RowsStart): Promise<OriginThread | NodeThread> {
-  const { options } = start;
-  if (!("origins" in options)) return await OriginThread.open(start, options, say);
-  try {
-    return await NodeThread.open(start, options, say);
-  } catch (error) {
-    throw new StartError("cannot become a node", error);
+type State = RowsMessage & { readonly kind: "state" };
+
+/** The main thread's side of the thread that speaks to the database. */
+export class Origin {
+  readonly #worker: Worker;
+  readonly #ended = Promise.withResolvers<string>();
+  #state: State = { kind: "state", stats: [], problem: null, nodes: [], tokens: [] };
+
+  private constructor(worker: Worker) {
+    this.#worker = worker;
+  }
+
+  /**
+   * Starts the thread, which takes the database over.
+   *
+   * @returns A promise that resolves when requests are served.
+   * @throws OriginError
+   */
+  static async start(start: RowsStart, events: OriginEvents): Promise<Origin> {
+    const worker = new Worker(new URL("./database_worker.ts", import.meta.url), {
+      type: "module",
+      name: "leased-database",
+    });
+    const origin = new Origin(worker);
+    const ready = Promise.withResolvers<void>();
+    worker.onmessage = ({ data }: MessageEvent<RowsMessage>) => {
+      switch (data.kind) {
+        case "ready":
+          return ready.resolve();
+        case "refused":
+          worker.terminate();
+          return ready.reject(new OriginError(data.reason, data.isUsage));
+        case "state":
+          origin.#state = data;
+          return;
+        case "deposed":
+          return events.deposed(data.reason);
+        case "died":
+          return events.died(data.reason);
+        case "ended":
+          return origin.#ended.resolve(data.mark);
+        case "event":
+          return events.event(data.event);
+      }
+    };
+    worker.onerror = (event) => {
+      event.preventDefault();
+      events.died(event.message);
+    };
+    origin.#send({ kind: "start", start });
+    await ready.promise;
+    return origin;
+  }
+
+  /** Why `/health` is not well; null: it is. */
+  get problem(): string | null {
+    return this.#state.problem;
+  }
+
+  /** The statistics of `stats rows`, not older than about a second. */
+  get stats(): readonly Stat[] {
+    return this.#state.stats;
+  }
+
+  /** The nodes, not older than `stats`. */
+  get nodes(): readonly NodeState[] {
+    return this.#state.nodes;
+  }
+
+  /** The oldest update tokens, not older than `stats`. */
+  get tokens(): State["tokens"] {
+    return this.#state.tokens;
+  }
+
+  /** Reads the file of caches again. */
+  reloadFiles(): void {
+    this.#send({ kind: "reload" });
+  }
+
+  /**
+   * Answers what has been taken, and ends the thread. Call it when no thread serves connections any more.
+   *
+   * @returns The mark for rows that are saved; "": they must not be.
+   */
+  async stop(): Promise<string> {
+    this.#send({ kind: "stop" });
+    return await this.#ended.promise;
+  }
+
+  #send(command: RowsCommand): void {
+    this.#worker.postMessage(command);
   }
 }

@@ -1,7 +1,7 @@
 import type { Cache } from "../../store/cache.ts";
 import { openCache } from "../../store/row_cache.ts";
 import { databaseRow, Memory } from "../../store/setup.ts";
-import { Lifecycle } from "../lifecycle.ts";
+import { Lifecycle } from "../process/lifecycle.ts";
 import { createClock, createWaker } from "../net/transports.ts";
 import type { RowsStart } from "./messages.ts";
 

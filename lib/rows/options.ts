@@ -1,5 +1,5 @@
 import type { CacheAddress } from "./caches/caches_file.ts";
-import type { DatabaseOptions } from "./databases/open_backend.ts";
+import type { DatabaseOptions } from "../databases/open_backend.ts";
 import type { TakeoverRule } from "./flows/takeover.ts";
 
 /** The database and the listed caches of a server with rows. Plain data, for the database's thread. */

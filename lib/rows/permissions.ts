@@ -1,10 +1,10 @@
-import { fileNeeds, type Need, permissionHost } from "../permissions.ts";
+import { fileNeeds, type Need, permissionHost } from "../process/permissions.ts";
 import {
   type Database,
   databaseName,
   SQLITE_LOCK_SUFFIX,
   SQLITE_MEMORY,
-} from "./databases/backend.ts";
+} from "../databases/backend.ts";
 import type { NodeOptions } from "./nodes/options.ts";
 import type { RowsOptions } from "./options.ts";
 

@@ -3,10 +3,10 @@ import type { ProcessState, SharedState } from "../../protocol/thread_context.ts
 import type { Cache } from "../../store/cache.ts";
 import type { AdminServer } from "../admin/http_server.ts";
 import type { ServerOptions } from "../cli/options.ts";
-import { type Lifecycle, LifecyclePhase } from "../lifecycle.ts";
-import type { Origin } from "../rows/origin.ts";
+import { type Lifecycle, LifecyclePhase } from "../process/lifecycle.ts";
+import type { Origin } from "../rows/database_thread.ts";
 import type { BoundTransport, TransportEvent } from "../net/transport.ts";
-import { logProcess } from "../log.ts";
+import { logProcess } from "../process/log.ts";
 import { tokensDropped } from "./messages.ts";
 import type { Authentication } from "./authentication.ts";
 

@@ -1,7 +1,7 @@
 import { isPublic } from "../cli/listen.ts";
 import type { ServerOptions } from "../cli/options.ts";
 import { sizeText } from "../cli/values.ts";
-import { logProcess } from "../log.ts";
+import { logProcess } from "../process/log.ts";
 import {
   type BoundTransport,
   type Listen,

@@ -4,7 +4,7 @@ import type { SharedState } from "../../protocol/thread_context.ts";
 import { type ConnectionId, ConnectionTable } from "../../store/connections.ts";
 import { addressOf, Authenticator } from "../auth/authenticator.ts";
 import { isReadableByAll, readUserFile, UserFileError, type Users } from "../auth/user_file.ts";
-import { logProcess } from "../log.ts";
+import { logProcess } from "../process/log.ts";
 import type { BoundTransport } from "../net/transport.ts";
 
 /** Checks the passwords that clients of the serving threads send, on the main thread. */

@@ -4,10 +4,10 @@ import { ExitCode, refuseUsage } from "../cli/exit.ts";
 import { type RowArguments, type ServerOptions, withBound } from "../cli/options.ts";
 import type { NodeOptions } from "../rows/nodes/options.ts";
 import type { RowsOptions } from "../rows/options.ts";
-import type { Origin } from "../rows/origin.ts";
+import type { Origin } from "../rows/database_thread.ts";
 import { toNodeOptions, toRowsOptions } from "../rows/row_arguments.ts";
-import { Lifecycle, LifecyclePhase } from "../lifecycle.ts";
-import { configureLog, logConnection, logProcess } from "../log.ts";
+import { Lifecycle, LifecyclePhase } from "../process/lifecycle.ts";
+import { configureLog, logConnection, logProcess } from "../process/log.ts";
 import type { AdminServer } from "../admin/http_server.ts";
 import { Journal } from "../journal/journal.ts";
 import {
@@ -30,9 +30,9 @@ import { openAdmin } from "./admin.ts";
 import { announce, announceAdmin, byProtocol } from "./announce.ts";
 import { type FileProblem, PidFile, portFilePath, writePortFile } from "./files.ts";
 import { refusedServer } from "./permissions.ts";
-import { reasonOf } from "../reason.ts";
+import { reasonOf } from "../process/reason.ts";
 import { Snapshot } from "../snapshot/snapshot.ts";
-import { Stop } from "../stop.ts";
+import { Stop } from "../process/stop.ts";
 import { RowKeeping } from "./row_keeping.ts";
 import { checkAtEnd, makeStore } from "./shared_store.ts";
 import { logStartFailure } from "./start_failure.ts";
@@ -343,7 +343,7 @@ async function startOrigin(
   { memory }: SharedState,
   { savedMark, savesRows }: RowKeeping,
 ): Promise<Origin> {
-  const { Origin } = await import("../rows/origin.ts");
+  const { Origin } = await import("../rows/database_thread.ts");
   const { stop, lifecycleShared } = process;
   const start = {
     options: named(rows, bound),

@@ -1,6 +1,6 @@
 import type { Listen } from "../net/transport.ts";
-import { entryAt, kindOf } from "../file_kinds.ts";
-import { reasonOf } from "../reason.ts";
+import { entryAt, kindOf } from "../process/file_kinds.ts";
+import { reasonOf } from "../process/reason.ts";
 
 /** memcached's environment variable with the path of the port file. */
 export const PORT_FILE_VARIABLE = "MEMCACHED_PORT_FILENAME";

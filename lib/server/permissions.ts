@@ -8,7 +8,7 @@ import {
   permissionHost,
   refusedForPermissions,
   sourcePath,
-} from "../permissions.ts";
+} from "../process/permissions.ts";
 import type { NodeOptions } from "../rows/nodes/options.ts";
 import type { RowsOptions } from "../rows/options.ts";
 import { needsDriver, rowNeeds } from "../rows/permissions.ts";
@@ -20,7 +20,7 @@ const SOURCE_FOLDERS = ["lib", "protocol", "store"] as const;
 /** `deno run` with the environment and the V8 flags of `deno task start`. */
 const DENO_RUN = /^.*?\bdeno run(?: --v8-flags=\S+)?/.exec(manifest.tasks.start.command)![0];
 /** Names the driver of PostgreSQL. */
-const DRIVER_LOCK = `--lock=${sourcePath("lib/rows/databases/postgres/deno.lock")}`;
+const DRIVER_LOCK = `--lock=${sourcePath("lib/databases/postgres/deno.lock")}`;
 const UNIX_SOCKET_ALTERNATIVE =
   "or use --io native with --allow-ffi: it needs no file permission for a Unix socket";
 

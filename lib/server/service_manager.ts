@@ -1,4 +1,4 @@
-import { logProcess } from "../log.ts";
+import { logProcess } from "../process/log.ts";
 import { notifier } from "../net/transports.ts";
 import type { TransportName } from "../net/transports.ts";
 import { readVariable } from "./files.ts";

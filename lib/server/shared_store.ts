@@ -7,7 +7,7 @@ import { formatCache } from "../../store/row_cache.ts";
 import { checkStore, createSharedMemory, Memory } from "../../store/setup.ts";
 import { ExitCode } from "../cli/exit.ts";
 import type { ServerOptions } from "../cli/options.ts";
-import { configureLog, logProcess } from "../log.ts";
+import { configureLog, logProcess } from "../process/log.ts";
 import { type BoundTransport, listenerName } from "../net/transport.ts";
 import type { NodeOptions } from "../rows/nodes/options.ts";
 import type { RowsOptions } from "../rows/options.ts";

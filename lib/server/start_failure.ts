@@ -2,7 +2,7 @@ import { UserFileError } from "../auth/user_file.ts";
 import { ExitCode, refuseUsage } from "../cli/exit.ts";
 import type { ServerOptions } from "../cli/options.ts";
 import type { TlsSettings } from "../../protocol/settings.ts";
-import { type LogFields, logProcess } from "../log.ts";
+import { type LogFields, logProcess } from "../process/log.ts";
 import { DescriptorError } from "../net/descriptors.ts";
 import {
   IoUringError,
@@ -13,7 +13,7 @@ import {
   type UnixListen,
 } from "../net/transport.ts";
 
-import { OriginError } from "../rows/origin.ts";
+import { OriginError } from "../rows/database_thread.ts";
 import { SnapshotError } from "../snapshot/snapshot_format.ts";
 import { StateError } from "../journal/state_folder.ts";
 import { folderOf } from "./files.ts";

@@ -1,8 +1,8 @@
 import type { Credentials } from "../../protocol/auth/password_checks.ts";
 import type { ConnectionId } from "../../store/connections.ts";
 import { type Listen, ListenError, type TransportEvent } from "../net/transport.ts";
-import { logProcess } from "../log.ts";
-import type { Stop } from "../stop.ts";
+import { logProcess } from "../process/log.ts";
+import type { Stop } from "../process/stop.ts";
 import type { WorkerMessage, WorkerStart } from "./messages.ts";
 
 /** More threads than this, and than so many for each processor, cause a warning. */

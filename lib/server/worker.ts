@@ -4,7 +4,7 @@ import process from "node:process";
 import { ThreadContext } from "../../protocol/thread_context.ts";
 import { clockSec } from "../../store/clock.ts";
 import { CounterService } from "../counters/service.ts";
-import { Lifecycle, LifecyclePhase } from "../lifecycle.ts";
+import { Lifecycle, LifecyclePhase } from "../process/lifecycle.ts";
 import { cacheServices } from "../net/cache_service.ts";
 import { ListenError, TlsError, type TransportEvent } from "../net/transport.ts";
 import { createClock, createTransport } from "../net/transports.ts";
@@ -12,7 +12,7 @@ import type { Transport } from "../net/worker_transport.ts";
 import { processState } from "./admin.ts";
 import { warmUp } from "./warm_up.ts";
 import { tokensDropped, type WorkerMessage, type WorkerStart } from "./messages.ts";
-import { reasonOf } from "../reason.ts";
+import { reasonOf } from "../process/reason.ts";
 
 /** Threads that warm up before they serve. More at once would delay the start on few cores. */
 const WARM_UP_THREADS_MAX = 8;

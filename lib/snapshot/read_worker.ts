@@ -1,6 +1,6 @@
 /// <reference lib="deno.worker" />
 // The entry module of a thread that reads pages of a snapshot.
-import { reasonOf } from "../reason.ts";
+import { reasonOf } from "../process/reason.ts";
 import { type PageReading, type ReadingMessage, readPages } from "./page_reading.ts";
 
 self.onmessage = ({ data }: MessageEvent<PageReading>) => {

@@ -1,5 +1,5 @@
-import { entryAt, kindOf } from "../file_kinds.ts";
-import { reasonOf } from "../reason.ts";
+import { entryAt, kindOf } from "../process/file_kinds.ts";
+import { reasonOf } from "../process/reason.ts";
 import { MAGIC, SnapshotError } from "./snapshot_format.ts";
 
 // Checks a snapshot and the files beside it: no file of another program is renamed, replaced or removed.

@@ -23,7 +23,7 @@ import {
   type ReadingMessage,
   readPages,
 } from "./page_reading.ts";
-import { reasonOf } from "../reason.ts";
+import { reasonOf } from "../process/reason.ts";
 
 /** A snapshot that is being read: its start, its tables and its checksums are in memory and intact. */
 export class SnapshotReader {

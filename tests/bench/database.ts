@@ -109,7 +109,7 @@ export function startOrigin(
   options: readonly string[] = [],
 ): Promise<BenchServer> {
   const permissions = [
-    "--lock=lib/rows/databases/postgres/deno.lock",
+    "--lock=lib/databases/postgres/deno.lock",
     `--allow-read=${folder}`,
     `--allow-write=${folder}`,
     `--allow-env=${VARIABLES}`,

@@ -1,6 +1,6 @@
 /** An origin that follows the log of PostgreSQL: lag, changes a second, a transaction of many rows, hits of a view. */
 import { assertEquals } from "@std/assert";
-import { Session } from "../../lib/rows/databases/postgres/session.ts";
+import { Session } from "../../lib/databases/postgres/session.ts";
 import { PostgresServer } from "../support/servers/postgres.ts";
 import { runInit } from "../support/servers/proxy_process.ts";
 import { Client } from "../support/servers/server_process.ts";

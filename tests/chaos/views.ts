@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
-import { Session } from "../../lib/rows/databases/postgres/session.ts";
+import { Session } from "../../lib/databases/postgres/session.ts";
 import { sharedPostgres, type TestDatabase } from "../support/servers/databases.ts";
 import { launchProxy, runInit } from "../support/servers/proxy_process.ts";
 import type { Relay } from "../support/servers/relay.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { refuseUsage } from "../../lib/cli/exit.ts";
-import { logConnection, logProcess } from "../../lib/log.ts";
+import { logConnection, logProcess } from "../../lib/process/log.ts";
 import { loggedBy } from "../support/log.ts";
 
 Deno.test("logConnection() obeys the verbosity, logProcess() does not", () => {

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { Stop } from "../../lib/stop.ts";
+import { Stop } from "../../lib/process/stop.ts";
 
 Deno.test("a second request ends the process at once, but for the echo of the first", async () => {
   let nowMs = 1000;

@@ -59,10 +59,10 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["items of other options become rows", "found?.options === this.#options ? found : null", "found", "SQLite: rows of other options"],
     ["rows are saved without a mark", 'return mark === "" ? this.#prefixes : [];', "return [];", "SQLite: rows are not saved when"],
   ]),
-  ...faults("lib/rows/databases/sqlite_statements.ts", "lib/rows/databases/backend", [
+  ...faults("lib/databases/sqlite/statements.ts", "lib/databases/backend", [
     ["SQLite: an origin that was replaced notes a mark", "UPDATE leased_mark SET mark = ? FROM leased_proxy AS proxy WHERE proxy.epoch = ? RETURNING mark", "UPDATE leased_mark SET mark = ? WHERE ? >= 0 RETURNING mark", "SQLite: a takeover learns the mark"],
   ]),
-  ...faults("lib/rows/databases/postgres/backend.ts", "lib/rows/databases/backend", [
+  ...faults("lib/databases/postgres/backend.ts", "lib/databases/backend", [
     ["PostgreSQL: an origin that was replaced notes a mark", "SET mark = $1 WHERE epoch = $2 RETURNING mark", "SET mark = $1 WHERE epoch >= $2 RETURNING mark", "PostgreSQL: a takeover learns the mark"],
   ]),
   ...faults("lib/rows/flows/node_flows.ts", "explorer/explorer", [
@@ -89,10 +89,10 @@ export const ROW_FAULTS: readonly Fault[] = [
   ...faults("lib/rows/flows/expulsion.ts", "explorer/explorer", [
     ["a change of another writer is deleted in listed caches only", 'yield* step({ kind: "expelHere", keys: group });', "", "follow:"],
   ]),
-  ...faults("lib/rows/databases/sqlite.ts", "lib/rows/takeover", [
+  ...faults("lib/databases/sqlite/backend.ts", "lib/rows/takeover", [
     ["SQLite: an origin needs no lock", "return this.#isLocked ||= this.#lockFile.tryLockSync(true);", "return this.#isLocked = true;", "SQLite"],
   ]),
-  ...faults("lib/rows/databases/postgres/backend.ts", "lib/rows/databases/postgres", [
+  ...faults("lib/databases/postgres/backend.ts", "lib/databases/postgres", [
     ["PostgreSQL: a takeover does not learn how long the origin before may serve", "RETURNING epoch, (SELECT serves_ms FROM leased_proxy) AS served_ms", "RETURNING epoch, 0 AS served_ms", "how long"],
     ["PostgreSQL: an origin that ends early shortens the wait for the one before", "greatest(serves_ms, $1::bigint)", "$1::bigint", "how long"],
     ["PostgreSQL: an old origin notes the end of its successor", "SET serves_ms = 0 WHERE epoch = $1", "SET serves_ms = 0 * $1", "how long"],
@@ -114,22 +114,22 @@ export const ROW_FAULTS: readonly Fault[] = [
   ...faults("lib/rows/caches/cache_connection.ts", "lib/rows/caches/cache_client", [
     ["replies of a cache go to requests in their order, whatever their opaque", "batch.replies[Number(opaque) - batch.first] = code;", "batch.replies[batch.replies.length - batch.missing - 1] = code;"],
   ]),
-  ...faults("lib/rows/databases/sqlite.ts", "lib/rows/databases/backend", [
+  ...faults("lib/databases/sqlite/backend.ts", "lib/databases/backend", [
     ["SQLite: a write that fails leaves half of it", 'this.#database.exec("ROLLBACK TO one; RELEASE one");', ""],
   ]),
-  ...faults("lib/rows/audit/audit.ts", "lib/rows/audit/audit", [
+  ...faults("lib/operator/audit/audit.ts", "lib/operator/audit/audit", [
     ["a value that changes during the audit is a difference",
       "if (now!.id === cached.id && now!.sha256 === cached.sha256) {", "if (now !== null) {"],
     ["the audit does not compare values", "cached.bytes === value.bytes &&\n    cached.sha256 === value.sha256;", "cached.bytes === value.bytes;"],
     ["the audit leaves out the last keys", "if (batch.length > 0) await audit.compare(batch);", ""],
   ]),
-  ...faults("lib/rows/audit/run.ts", "lib/rows/audit/audit", [
+  ...faults("lib/operator/audit/run.ts", "lib/operator/audit/audit", [
     ["an audit that could not reach a cache ends with 0", "failed++;", ""],
   ]),
-  ...faults("lib/rows/databases/postgres/writes.ts", "lib/rows/databases/postgres_writes", [
+  ...faults("lib/databases/postgres/writes.ts", "lib/databases/postgres_writes", [
     ["PostgreSQL: the time of a write begins with its transaction", "writes.map(({ sinceMs = nowMs }) => sinceMs)", "writes.map(() => nowMs)", "begins with"],
   ]),
-  ...faults("lib/rows/databases/postgres/statements.ts", "lib/rows/databases/backend", [
+  ...faults("lib/databases/postgres/statements.ts", "lib/databases/backend", [
     ["PostgreSQL: a deposed proxy overwrites rows", "WHERE epoch = $1 FOR SHARE\"", "WHERE epoch >= 0 * $1 FOR SHARE\"", "fenced"],
   ]),
 ];

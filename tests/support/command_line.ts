@@ -1,6 +1,6 @@
 import { readCommand } from "../../lib/cli/command.ts";
 import type { ServerOptions } from "../../lib/cli/options.ts";
-import type { ProcessInfo } from "../../lib/process_info.ts";
+import type { ProcessInfo } from "../../lib/process/info.ts";
 
 /** A process with known facts. */
 export const PROCESS_INFO: ProcessInfo = {

@@ -1,4 +1,4 @@
-import type { Change, Edit } from "../../lib/rows/databases/backend.ts";
+import type { Change, Edit } from "../../lib/databases/backend.ts";
 
 /** The forms in which a proxy's backend gets the same change: it writes each in a way of its own. */
 export const EDIT_FORMS: readonly (readonly [name: string, edit: (change: Change) => Edit])[] = [

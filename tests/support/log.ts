@@ -1,4 +1,4 @@
-import { configureLog, type LogFormat } from "../../lib/log.ts";
+import { configureLog, type LogFormat } from "../../lib/process/log.ts";
 
 /** Runs `act` and returns the lines that it writes to stderr. Text lines lose their time. */
 export function loggedBy(format: LogFormat, verbosity: number, act: () => void): string[] {

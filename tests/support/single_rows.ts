@@ -1,4 +1,4 @@
-import type { Backend, Edit, Found, WriteResult } from "../../lib/rows/databases/backend.ts";
+import type { Backend, Edit, Found, WriteResult } from "../../lib/databases/backend.ts";
 
 /** A backend with calls for one row. */
 export type RowBackend = Backend & {

@@ -5,7 +5,7 @@ import * as workBudgetModule from "../../../protocol/work_budget.ts";
 import * as statsModule from "../../../store/stats.ts";
 import type { Memory } from "../../../store/setup.ts";
 import type { CloseReason } from "../../../store/cache.ts";
-import { LifecyclePhase } from "../../lifecycle.ts";
+import { LifecyclePhase } from "../../process/lifecycle.ts";
 import { Epoll } from "./epoll.ts";
 import * as epollModule from "./epoll.ts";
 import { Libc, type LibcCalls, microsecondClock } from "./libc.ts";

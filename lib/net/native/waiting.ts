@@ -1,5 +1,5 @@
 import type { ConnectionId } from "../../../store/connections.ts";
-import { type Lifecycle, LifecyclePhase } from "../../lifecycle.ts";
+import { type Lifecycle, LifecyclePhase } from "../../process/lifecycle.ts";
 import { DRAIN_GRACE_MS, DRAIN_MS_MAX } from "../transport.ts";
 import type { TransportThread } from "../worker_transport.ts";
 import type { NativeConnection } from "./connection.ts";

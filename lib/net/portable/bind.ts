@@ -1,7 +1,7 @@
 import type { TlsSettings } from "../../../protocol/settings.ts";
-import type { Lifecycle } from "../../lifecycle.ts";
-import { readRegularTextFile } from "../../file_kinds.ts";
-import { reasonOf } from "../../reason.ts";
+import type { Lifecycle } from "../../process/lifecycle.ts";
+import { readRegularTextFile } from "../../process/file_kinds.ts";
+import { reasonOf } from "../../process/reason.ts";
 import {
   type BoundTransport,
   type Listen,

@@ -1,14 +1,14 @@
 import { ConnectionKind } from "../../../store/connections.ts";
 import { STAT } from "../../../store/stats.ts";
 import { ACCEPT_PAUSE_MS, AcceptFailures } from "../accept_failures.ts";
-import { type Lifecycle, LifecyclePhase } from "../../lifecycle.ts";
+import { type Lifecycle, LifecyclePhase } from "../../process/lifecycle.ts";
 import { VERBOSITY_DROPPED } from "../cache_service.ts";
 import { ConnectionTimeouts, SWEEP_MS } from "../connection_timeouts.ts";
 import { ConnectionBuffers, PortableConnection } from "./connection.ts";
 import { certificateAgeSec, openSocket, type PortableWorkerData, refuseRefresh } from "./bind.ts";
-import { pause } from "../../pause.ts";
+import { pause } from "../../process/pause.ts";
 import { peerName, prepareTcp, resourceShortage } from "./sockets.ts";
-import { reasonOf } from "../../reason.ts";
+import { reasonOf } from "../../process/reason.ts";
 import {
   DRAIN_GRACE_MS,
   DRAIN_MS_MAX,

@@ -6,7 +6,7 @@ import { StatsClient, type Table } from "../stats_client.ts";
 import { readTopCommand, type TopOptions } from "./options.ts";
 import { type Choices, choicesOf, keysOf, pressed, screenLines, tableText } from "./screen.ts";
 import { type Sample, VIEWS } from "./views.ts";
-import { pause } from "../../pause.ts";
+import { pause } from "../../process/pause.ts";
 
 const OPEN_SCREEN = "\x1b[?1049h\x1b[?25l";
 const CLOSE_SCREEN = "\x1b[?25h\x1b[?1049l";

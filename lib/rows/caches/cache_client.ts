@@ -1,4 +1,4 @@
-import { reasonOf } from "../../reason.ts";
+import { reasonOf } from "../../process/reason.ts";
 import { CacheError } from "../flows/steps.ts";
 import { CacheConnection } from "./cache_connection.ts";
 import { cacheName } from "./caches_file.ts";

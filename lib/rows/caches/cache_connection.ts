@@ -1,4 +1,4 @@
-import { reasonOf } from "../../reason.ts";
+import { reasonOf } from "../../process/reason.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";
 import { dial, type DialOptions, type PeerSocket } from "../../peers/dial.ts";
 import { LineReader, REPLY_LINE_LENGTH_MAX } from "../../peers/line_reader.ts";

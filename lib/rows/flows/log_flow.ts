@@ -1,4 +1,4 @@
-import type { Changes } from "../databases/changes.ts";
+import type { Changes } from "../../databases/changes.ts";
 import type { Failure } from "./expulsion.ts";
 
 /** A step of whoever follows the database's log, executed by the log or by the caches. */

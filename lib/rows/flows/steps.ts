@@ -6,7 +6,7 @@ import type {
   Write,
   WriteOutcome,
   WriteResult,
-} from "../databases/backend.ts";
+} from "../../databases/backend.ts";
 
 /** A cache failed to execute a request. */
 export class CacheError extends Error {

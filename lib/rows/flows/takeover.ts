@@ -1,6 +1,6 @@
 import { assert } from "../../../store/base/assert.ts";
-import type { Takeover } from "../databases/backend.ts";
-import { reasonOf } from "../../reason.ts";
+import type { Takeover } from "../../databases/backend.ts";
+import { reasonOf } from "../../process/reason.ts";
 import { type Flow, step } from "./steps.ts";
 
 /** A server's conduct towards another origin: it ends, waits until the other has ended, or takes over at once. */

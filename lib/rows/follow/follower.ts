@@ -1,7 +1,7 @@
 import type { TransportEvent } from "../../net/transport.ts";
-import { reasonOf } from "../../reason.ts";
-import type { Backend } from "../databases/backend.ts";
-import type { Changes, ChangeStream } from "../databases/changes.ts";
+import { reasonOf } from "../../process/reason.ts";
+import type { Backend } from "../../databases/backend.ts";
+import type { Changes, ChangeStream } from "../../databases/changes.ts";
 import type { Failure } from "../flows/expulsion.ts";
 import { followLog, type LogResult, type LogStep } from "../flows/log_flow.ts";
 

@@ -1,5 +1,5 @@
 import type { TransportEvent } from "../../net/transport.ts";
-import { reasonOf } from "../../reason.ts";
+import { reasonOf } from "../../process/reason.ts";
 
 /** How far behind the log is. */
 interface Lag {

@@ -1,4 +1,4 @@
-import { reasonOf } from "../../reason.ts";
+import { reasonOf } from "../../process/reason.ts";
 import type { TransportEvent } from "../../net/transport.ts";
 import type { Right } from "../flows/flows.ts";
 import {

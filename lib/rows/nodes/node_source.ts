@@ -1,6 +1,6 @@
 import { assert } from "../../../store/base/assert.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";
-import { reasonOf } from "../../reason.ts";
+import { reasonOf } from "../../process/reason.ts";
 import type { Read, WriteReply } from "../flows/flows.ts";
 import type { NodeFlows, NodeStep } from "../flows/node_flows.ts";
 import type { RowSource } from "../row_source.ts";

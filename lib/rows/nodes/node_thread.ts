@@ -8,7 +8,7 @@ import type { RowsMessage, RowsStart } from "../messages.ts";
 import { openRowCache } from "../open_row_cache.ts";
 import { RowLoop } from "../row_loop.ts";
 import { removeRows } from "../row_removal.ts";
-import { pause } from "../../pause.ts";
+import { pause } from "../../process/pause.ts";
 import { Membership } from "./membership.ts";
 import { NodeSource } from "./node_source.ts";
 import type { NodeOptions } from "./options.ts";

@@ -1,7 +1,7 @@
 import { assert } from "../../../store/base/assert.ts";
 import { REPLY } from "../../../protocol/reply/replies.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
-import { controlsEscaped, reasonOf } from "../../reason.ts";
+import { controlsEscaped, reasonOf } from "../../process/reason.ts";
 import { type Address, Peer, PeerError } from "../../peers/peer.ts";
 import type { DialOptions } from "../../peers/dial.ts";
 import { WAIT_TEXT, WireError } from "./wire.ts";

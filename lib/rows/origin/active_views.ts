@@ -1,5 +1,5 @@
-import type { Found, PreparedViews, ViewKey } from "../databases/backend.ts";
-import { Views } from "../views/view.ts";
+import type { Found, PreparedViews, ViewKey } from "../../databases/backend.ts";
+import { Views } from "../../databases/views/view.ts";
 
 /** The views that an origin serves now. */
 export class ActiveViews {

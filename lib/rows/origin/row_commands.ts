@@ -3,15 +3,15 @@ import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import { oneWord } from "../../../store/base/key_text.ts";
 import type { CacheClient } from "../caches/cache_client.ts";
 import { inSlices } from "../key_slices.ts";
-import type { Edit } from "../databases/backend.ts";
+import type { Edit } from "../../databases/backend.ts";
 import type { Flows, Read, WriteReply } from "../flows/flows.ts";
 import { positionOf } from "../follow/follow_command.ts";
 import type { Follower } from "../follow/follower.ts";
 import { rowStats } from "./row_stats.ts";
 import type { StepRunner } from "./step_runner.ts";
 import type { QueuedWrite } from "../write_queue.ts";
-import { type NodeDesk, nodeLines } from "../nodes/node_desk.ts";
-import { oneLine } from "../../reason.ts";
+import { type NodeDesk, nodeLines } from "../nodes/node_server.ts";
+import { oneLine } from "../../process/reason.ts";
 
 /** Executes a write in the next group. */
 type AddWrite = (write: QueuedWrite) => void;

@@ -3,8 +3,8 @@ import type { CacheAddress } from "../caches/caches_file.ts";
 import { readCachesFile } from "../caches/list_keeper.ts";
 import type { RowsOptions } from "../options.ts";
 import { StartError } from "./start_error.ts";
-import type { Views } from "../views/view.ts";
-import { readViewsFile } from "../views/views_file.ts";
+import type { Views } from "../../databases/views/view.ts";
+import { readViewsFile } from "../../databases/views/views_file.ts";
 
 /** @returns Null: there are none. @throws StartError */
 export function viewsOf({ viewsPath, prefixes }: RowsOptions): Views | null {

@@ -1,4 +1,4 @@
-import { reasonOf } from "../../reason.ts";
+import { reasonOf } from "../../process/reason.ts";
 
 /** A part of the start failed. `isUsage`: for a fault of an option. */
 export class StartError extends Error {

@@ -1,12 +1,12 @@
-import { reasonOf } from "../../reason.ts";
+import { reasonOf } from "../../process/reason.ts";
 import type { CacheClient } from "../caches/cache_client.ts";
-import type { Backend } from "../databases/backend.ts";
+import type { Backend } from "../../databases/backend.ts";
 import type { Flows, Right } from "../flows/flows.ts";
 import type { ProxyToken } from "../flows/token_states.ts";
 import type { Follower } from "../follow/follower.ts";
 import type { LagGuard } from "../follow/lag_guard.ts";
 import type { RowsMessage } from "../messages.ts";
-import type { NodeDesk } from "../nodes/node_desk.ts";
+import type { NodeDesk } from "../nodes/node_server.ts";
 import type { RowsOptions } from "../options.ts";
 import type { RowLoop } from "../row_loop.ts";
 import { rowStats } from "./row_stats.ts";

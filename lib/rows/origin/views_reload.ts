@@ -1,7 +1,7 @@
 import type { TransportEvent } from "../../net/transport.ts";
-import { reasonOf } from "../../reason.ts";
-import type { PreparedViews } from "../databases/backend.ts";
-import type { Views } from "../views/view.ts";
+import { reasonOf } from "../../process/reason.ts";
+import type { PreparedViews } from "../../databases/backend.ts";
+import type { Views } from "../../databases/views/view.ts";
 
 /** The steps of a reload, and where it reports. */
 export interface ViewsReloadParts {

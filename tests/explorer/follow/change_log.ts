@@ -1,5 +1,5 @@
-import type { Row } from "../../../lib/rows/databases/backend.ts";
-import type { Changes } from "../../../lib/rows/databases/changes.ts";
+import type { Row } from "../../../lib/databases/backend.ts";
+import type { Changes } from "../../../lib/databases/changes.ts";
 import { everyKeyOf } from "../../../lib/rows/key_range.ts";
 import type { Table } from "../origins/table.ts";
 import { KEY } from "../key_record.ts";

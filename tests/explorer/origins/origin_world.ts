@@ -1,4 +1,4 @@
-import type { WriteResult } from "../../../lib/rows/databases/backend.ts";
+import type { WriteResult } from "../../../lib/databases/backend.ts";
 import { Flows, type Read, type WriteReply } from "../../../lib/rows/flows/flows.ts";
 import type { Flow, FlowStep, RowWrite, StepKind } from "../../../lib/rows/flows/steps.ts";
 import { RowEdit } from "../../../lib/rows/row_edits.ts";

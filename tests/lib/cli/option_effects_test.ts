@@ -3,7 +3,7 @@ import { readCommand } from "../../../lib/cli/command.ts";
 import { withBound } from "../../../lib/cli/options.ts";
 import { parseOptions } from "../../../lib/cli/argv.ts";
 import { type OptionRow, SERVER_OPTIONS } from "../../../lib/cli/option_table.ts";
-import type { ProcessInfo } from "../../../lib/process_info.ts";
+import type { ProcessInfo } from "../../../lib/process/info.ts";
 import type { StoreOptions } from "../../../store/limits.ts";
 import { slotTableBytes } from "../../../store/setup.ts";
 import { PROCESS_INFO, serverOptions } from "../../support/command_line.ts";

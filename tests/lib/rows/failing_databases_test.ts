@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
-import { Session } from "../../../lib/rows/databases/postgres/session.ts";
-import { pause } from "../../../lib/pause.ts";
+import { Session } from "../../../lib/databases/postgres/session.ts";
+import { pause } from "../../../lib/process/pause.ts";
 import { createDatabase } from "../../support/servers/databases.ts";
 import { HAS_POSTGRES, PostgresServer } from "../../support/servers/postgres.ts";
 import { launchProxy, startProxy } from "../../support/servers/proxy_process.ts";

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { Lifecycle } from "../../../lib/lifecycle.ts";
-import { DEFAULT_TABLE } from "../../../lib/rows/databases/table.ts";
-import { Origin, OriginError } from "../../../lib/rows/origin.ts";
+import { Lifecycle } from "../../../lib/process/lifecycle.ts";
+import { DEFAULT_TABLE } from "../../../lib/databases/table.ts";
+import { Origin, OriginError } from "../../../lib/rows/database_thread.ts";
 import type { RowsOptions } from "../../../lib/rows/options.ts";
 import { ByteRegion } from "../../../store/base/bytes.ts";
 import { formatCache, RowKind } from "../../../store/row_cache.ts";

@@ -15,7 +15,7 @@ import {
   ServerProcess,
   until,
 } from "../../support/servers/server_process.ts";
-import { read, Shop, VIEWS } from "./views/shop.ts";
+import { read, Shop, VIEWS } from "../databases/views/shop.ts";
 
 // Origins that restart with --snapshot: rows come back only where they are those of the database.
 

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
-import { Session } from "../../../lib/rows/databases/postgres/session.ts";
+import { Session } from "../../../lib/databases/postgres/session.ts";
 import { testDatabases } from "../../support/servers/databases.ts";
 import { launchProxy, startProxy } from "../../support/servers/proxy_process.ts";
 import { Relay } from "../../support/servers/relay.ts";

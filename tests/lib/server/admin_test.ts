@@ -1,8 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import type { AdminServer } from "../../../lib/admin/http_server.ts";
-import { Lifecycle, LifecyclePhase } from "../../../lib/lifecycle.ts";
+import { Lifecycle, LifecyclePhase } from "../../../lib/process/lifecycle.ts";
 import type { BoundTransport } from "../../../lib/net/transport.ts";
-import type { Origin } from "../../../lib/rows/origin.ts";
+import type { Origin } from "../../../lib/rows/database_thread.ts";
 import { openAdmin, processState } from "../../../lib/server/admin.ts";
 import type { Authentication } from "../../../lib/server/authentication.ts";
 import { Access } from "../../../protocol/auth/access.ts";

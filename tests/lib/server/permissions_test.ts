@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { ServerOptions } from "../../../lib/cli/options.ts";
 import { toRowsOptions } from "../../../lib/rows/row_arguments.ts";
 import { refusedServer } from "../../../lib/server/permissions.ts";
-import { sourcePath } from "../../../lib/permissions.ts";
+import { sourcePath } from "../../../lib/process/permissions.ts";
 import { serverOptions } from "../../support/command_line.ts";
 import { loggedBy } from "../../support/log.ts";
 

@@ -3,7 +3,7 @@ import { UserFileError } from "../../../lib/auth/user_file.ts";
 import { StateError } from "../../../lib/journal/state_folder.ts";
 import { DescriptorError } from "../../../lib/net/descriptors.ts";
 import { IoUringError, ListenError, TlsError } from "../../../lib/net/transport.ts";
-import { OriginError } from "../../../lib/rows/origin.ts";
+import { OriginError } from "../../../lib/rows/database_thread.ts";
 import { listenFailure, logStartFailure } from "../../../lib/server/start_failure.ts";
 import { ThreadError } from "../../../lib/server/threads.ts";
 import { SnapshotError } from "../../../lib/snapshot/snapshot_format.ts";

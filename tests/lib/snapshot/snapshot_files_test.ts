@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
-import { entryAt } from "../../../lib/file_kinds.ts";
+import { entryAt } from "../../../lib/process/file_kinds.ts";
 import { Snapshot } from "../../../lib/snapshot/snapshot.ts";
 import { SnapshotError } from "../../../lib/snapshot/snapshot_format.ts";
 import { deadlineSec } from "../../../store/clock.ts";

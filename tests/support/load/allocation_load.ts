@@ -1,7 +1,7 @@
 /// <reference lib="deno.worker" />
 // The client of the allocation test over sockets. It must be another thread: the one that serves blocks.
 import { Connections, type LoadClient } from "../../bench/base/sockets.ts";
-import { Lifecycle, LifecyclePhase } from "../../../lib/lifecycle.ts";
+import { Lifecycle, LifecyclePhase } from "../../../lib/process/lifecycle.ts";
 import { opcodeOf, packetText } from "../sessions/binary_text.ts";
 import { ALLOCATION_TRIES, PRELOAD, REQUESTS } from "./feed_loop.ts";
 import { bytesOf } from "../sessions/side.ts";

@@ -1,6 +1,6 @@
 /// <reference lib="deno.worker" />
 // A client that reads a value, and is silent until the server stops.
-import { Lifecycle, LifecyclePhase } from "../../../lib/lifecycle.ts";
+import { Lifecycle, LifecyclePhase } from "../../../lib/process/lifecycle.ts";
 import type { LoadStart } from "../servers/native_in_process.ts";
 import { Client } from "../servers/server_process.ts";
 import { stopThread } from "./stop_thread.ts";

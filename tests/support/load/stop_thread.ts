@@ -1,4 +1,4 @@
-import { Lifecycle, LifecyclePhase } from "../../../lib/lifecycle.ts";
+import { Lifecycle, LifecyclePhase } from "../../../lib/process/lifecycle.ts";
 import type { LoadStart } from "../servers/native_in_process.ts";
 
 /** Ends the thread that serves a load. */

@@ -1,6 +1,6 @@
-import { openPostgres } from "../../../lib/rows/databases/postgres/backend.ts";
-import { SqliteBackend } from "../../../lib/rows/databases/sqlite.ts";
-import { DEFAULT_TABLE, type TableNames } from "../../../lib/rows/databases/table.ts";
+import { openPostgres } from "../../../lib/databases/postgres/backend.ts";
+import { SqliteBackend } from "../../../lib/databases/sqlite/backend.ts";
+import { DEFAULT_TABLE, type TableNames } from "../../../lib/databases/table.ts";
 import { type RowBackend, withSingleRows } from "../single_rows.ts";
 import { HAS_POSTGRES, PostgresServer } from "./postgres.ts";
 import { needs } from "../needs/needs.ts";

@@ -1,8 +1,8 @@
 // Starts a thread with a store that is none, and then waits for something that thread would have to give back.
-import { Lifecycle } from "../../../lib/lifecycle.ts";
+import { Lifecycle } from "../../../lib/process/lifecycle.ts";
 import type { WorkerStart } from "../../../lib/server/messages.ts";
 import { Threads } from "../../../lib/server/threads.ts";
-import { Stop } from "../../../lib/stop.ts";
+import { Stop } from "../../../lib/process/stop.ts";
 
 const start = { threadIndex: 0, lifecycle: Lifecycle.createShared(1) } as unknown as WorkerStart;
 const threads = new Threads(1, () => start, {

@@ -2,7 +2,7 @@
 // and `deno task test` starts some thousand. A test that is run alone starts servers from the sources.
 const ROOT = new URL("../../../", import.meta.url);
 const FOLDER = new URL(".bundle/", ROOT);
-const LOCK_FILE = "lib/rows/databases/postgres/deno.lock";
+const LOCK_FILE = "lib/databases/postgres/deno.lock";
 
 /**
  * Modules that are loaded by an address relative to their importer, which the bundle has in FOLDER itself, and that
@@ -13,7 +13,7 @@ const LOADED: Readonly<Record<string, string>> = {
   "lib/journal/journal_worker": "journal_worker",
   "lib/snapshot/read_worker": "read_worker",
   "lib/rows/database_thread": "database_thread",
-  "lib/rows/databases/postgres/backend": "postgres/backend",
+  "lib/databases/postgres/backend": "postgres/backend",
 };
 
 async function makeBundle(): Promise<void> {

@@ -4,7 +4,7 @@ import { Libc } from "../../../lib/net/native/libc.ts";
 import type { RoundIo } from "../../../lib/net/native/round_io.ts";
 import { NativeThread } from "../../../lib/net/native/thread.ts";
 import type { TransportOptions } from "../../../lib/net/transport.ts";
-import { Lifecycle, LifecyclePhase } from "../../../lib/lifecycle.ts";
+import { Lifecycle, LifecyclePhase } from "../../../lib/process/lifecycle.ts";
 import type { ServerHooks, ThreadContext } from "../../../protocol/thread_context.ts";
 import type { TlsSettings } from "../../../protocol/settings.ts";
 import { joinThread, type Shared } from "../threads.ts";

@@ -4,7 +4,7 @@ import { type Ended, path, PROGRAM, ServerProcess } from "./server_process.ts";
 
 const SOURCES = ["lib", "protocol", "store", ".bundle"].map(path).join(",");
 /** The lock file that names the driver of PostgreSQL; deno.lock does not. */
-const LOCK_FILE = path("lib/rows/databases/postgres/deno.lock");
+const LOCK_FILE = path("lib/databases/postgres/deno.lock");
 
 export const NODE_PERMISSIONS = ["--allow-net=127.0.0.1", "--allow-ffi", "--allow-read"];
 

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { LifecyclePhase } from "../../../../lib/lifecycle.ts";
+import { LifecyclePhase } from "../../../../lib/process/lifecycle.ts";
 import { CallIo, type RoundIo } from "../../../../lib/net/native/round_io.ts";
 import { serveInThisThread } from "../../../support/servers/native_in_process.ts";
 import { ServerProcess } from "../../../support/servers/server_process.ts";

@@ -1,7 +1,7 @@
 // Programs that write to the table directly, at full speed, beside clients that read through the origin.
 import { assertEquals, assertMatch } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
-import { Session } from "../../../../lib/rows/databases/postgres/session.ts";
+import { Session } from "../../../../lib/databases/postgres/session.ts";
 import { type TestDatabase, testDatabases } from "../../../support/servers/databases.ts";
 import { runInit, startNode, startProxy } from "../../../support/servers/proxy_process.ts";
 import { type Client, type ServerProcess, until } from "../../../support/servers/server_process.ts";

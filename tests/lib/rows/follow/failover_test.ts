@@ -1,14 +1,14 @@
 // The primary dies, its standby becomes the primary, and the origin that follows the log goes on there.
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { openPostgres } from "../../../../lib/rows/databases/postgres/backend.ts";
-import { DEFAULT_TABLE } from "../../../../lib/rows/databases/table.ts";
-import { Views } from "../../../../lib/rows/views/view.ts";
+import { openPostgres } from "../../../../lib/databases/postgres/backend.ts";
+import { DEFAULT_TABLE } from "../../../../lib/databases/table.ts";
+import { Views } from "../../../../lib/databases/views/view.ts";
 import { freePort } from "../../../support/free_ports.ts";
 import { HAS_POSTGRES, PostgresServer } from "../../../support/servers/postgres.ts";
 import { startNode } from "../../../support/servers/proxy_process.ts";
 import { Relay } from "../../../support/servers/relay.ts";
 import { type Client, type ServerProcess, until } from "../../../support/servers/server_process.ts";
-import { read, Shop, untilReads } from "../views/shop.ts";
+import { read, Shop, untilReads } from "../../databases/views/shop.ts";
 import { needs } from "../../../support/needs/needs.ts";
 
 const EACH = ["product:1", "name:Chess", "name:Diary", "row"];

@@ -1,10 +1,10 @@
 // What nodes ask of an origin, request by request; the test is the database.
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { mock } from "node:test";
-import type { Row } from "../../../../lib/rows/databases/backend.ts";
+import type { Row } from "../../../../lib/databases/backend.ts";
 import type { Read, WriteReply } from "../../../../lib/rows/flows/flows.ts";
 import { NodeList } from "../../../../lib/rows/flows/node_list.ts";
-import { NodeDesk, nodeLines } from "../../../../lib/rows/nodes/node_desk.ts";
+import { NodeDesk, nodeLines } from "../../../../lib/rows/nodes/node_server.ts";
 import * as wire from "../../../../lib/rows/nodes/wire.ts";
 import type { RowWish } from "../../../../lib/rows/row_edits.ts";
 import type { QueuedWrite } from "../../../../lib/rows/write_queue.ts";

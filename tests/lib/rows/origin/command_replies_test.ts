@@ -1,14 +1,14 @@
 // Commands of rows and their replies, over a database in memory.
 import { assertEquals, assertRejects } from "@std/assert";
 import type { CacheClient } from "../../../../lib/rows/caches/cache_client.ts";
-import { SQLITE_MEMORY } from "../../../../lib/rows/databases/backend.ts";
-import { SqliteBackend } from "../../../../lib/rows/databases/sqlite.ts";
+import { SQLITE_MEMORY } from "../../../../lib/databases/backend.ts";
+import { SqliteBackend } from "../../../../lib/databases/sqlite/backend.ts";
 import { CacheList } from "../../../../lib/rows/flows/cache_list.ts";
 import { Flows } from "../../../../lib/rows/flows/flows.ts";
 import { TokenStates } from "../../../../lib/rows/flows/token_states.ts";
 import { positionOf } from "../../../../lib/rows/follow/follow_command.ts";
 import type { Follower } from "../../../../lib/rows/follow/follower.ts";
-import type { NodeDesk } from "../../../../lib/rows/nodes/node_desk.ts";
+import type { NodeDesk } from "../../../../lib/rows/nodes/node_server.ts";
 import { RowCommands } from "../../../../lib/rows/origin/row_commands.ts";
 import { StepRunner } from "../../../../lib/rows/origin/step_runner.ts";
 import type { QueuedWrite } from "../../../../lib/rows/write_queue.ts";

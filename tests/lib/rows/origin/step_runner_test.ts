@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
-import type { Backend } from "../../../../lib/rows/databases/backend.ts";
+import type { Backend } from "../../../../lib/databases/backend.ts";
 import { step } from "../../../../lib/rows/flows/steps.ts";
-import { pause } from "../../../../lib/pause.ts";
+import { pause } from "../../../../lib/process/pause.ts";
 import { StepRunner } from "../../../../lib/rows/origin/step_runner.ts";
 import { formatCache } from "../../../../store/row_cache.ts";
 import { createSharedMemory, Memory } from "../../../../store/memory/memory.ts";

@@ -1,17 +1,12 @@
 // Each step of the flows becomes a call of the database or the store; the views beside the rows.
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { CacheClient } from "../../../../lib/rows/caches/cache_client.ts";
-import type {
-  Backend,
-  Found,
-  PreparedViews,
-  ViewKey,
-} from "../../../../lib/rows/databases/backend.ts";
+import type { Backend, Found, PreparedViews, ViewKey } from "../../../../lib/databases/backend.ts";
 import { type Flow, type FlowStep, step, type StepKind } from "../../../../lib/rows/flows/steps.ts";
 import { ActiveViews } from "../../../../lib/rows/origin/active_views.ts";
 import { StartError } from "../../../../lib/rows/origin/start_error.ts";
 import { StepRunner } from "../../../../lib/rows/origin/step_runner.ts";
-import { parseViews } from "../../../../lib/rows/views/views_file.ts";
+import { parseViews } from "../../../../lib/databases/views/views_file.ts";
 import { latin1Text } from "../../../../store/base/bytes.ts";
 import type { Cache } from "../../../../store/cache.ts";
 

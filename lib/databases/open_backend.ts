@@ -1,0 +1,80 @@
+import { sourcePath } from "../process/permissions.ts";
+import { reasonOf } from "../process/reason.ts";
+import type { Views } from "./views/view.ts";
+import type { Backend, Database, InspectedViews, PostgresSettings } from "./backend.ts";
+import { SqliteBackend } from "./sqlite/backend.ts";
+import { inspectSqliteViews } from "./sqlite/views.ts";
+import type { TableNames } from "./table.ts";
+
+/**
+ * Not a literal in import(): the server's module graph must not have the driver in it, which would be downloaded at
+ * every first start.
+ */
+const POSTGRES_MODULE = "./postgres/backend.ts";
+/** Names the driver, from the folder of main.ts. */
+const LOCK_FILE = "lib/databases/postgres/deno.lock";
+
+/** As postgres/backend.ts exports it; a type import would put that file into the graph, too. */
+interface PostgresModule {
+  openPostgres(url: string, names: TableNames, settings: PostgresSettings): Promise<Backend>;
+  inspectPostgresViews(
+    url: string,
+    views: Views,
+    names: TableNames,
+    timeoutMs: number,
+  ): Promise<InspectedViews>;
+}
+
+/** How to reach the database. */
+export interface DatabaseOptions {
+  readonly database: Database;
+  readonly databaseConnectionsMax: number;
+  readonly databaseTimeoutMs: number;
+  readonly names: TableNames;
+}
+
+/** How to ask the database of views. */
+export type InspectionOptions = Pick<
+  DatabaseOptions,
+  "database" | "names" | "databaseTimeoutMs"
+>;
+
+/** Opens the database, and creates missing tables. @throws The database's error. */
+export async function openBackend(options: DatabaseOptions): Promise<Backend> {
+  const { database, names, databaseTimeoutMs } = options;
+  if (database.kind === "sqlite") {
+    return new SqliteBackend(database.path, names, databaseTimeoutMs);
+  }
+  const { openPostgres } = await loadPostgres();
+  return await openPostgres(database.url, names, {
+    connectionsMax: options.databaseConnectionsMax,
+    timeoutMs: databaseTimeoutMs,
+  });
+}
+
+/** Asks the database of views, and makes nothing there. @throws The database's error. */
+export async function inspectViews(
+  { database, names, databaseTimeoutMs }: InspectionOptions,
+  views: Views,
+): Promise<InspectedViews> {
+  if (database.kind === "sqlite") return inspectSqliteViews(database.path, views, names);
+  const { inspectPostgresViews } = await loadPostgres();
+  return await inspectPostgresViews(database.url, views, names, databaseTimeoutMs);
+}
+
+/** @throws When the lock file of the process does not name the driver, or it cannot be downloaded. */
+async function loadPostgres(): Promise<PostgresModule> {
+  try {
+    return await import(POSTGRES_MODULE);
+  } catch (error) {
+    const [reason] = reasonOf(error).split("\n");
+    // Deno's own advice would change deno.lock.
+    const cause = /lockfile is out of date/i.test(reason!)
+      ? "the lock file of this process does not name it"
+      : reason;
+    throw new Error(
+      `cannot load the driver of PostgreSQL: ${cause}; start with \`deno task proxy\` or ` +
+        `\`deno task views\`, or with deno run --lock=${sourcePath(LOCK_FILE)}`,
+    );
+  }
+}

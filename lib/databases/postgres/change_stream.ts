@@ -1,0 +1,234 @@
+import { pause } from "../../process/pause.ts";
+import { reasonOf } from "../../process/reason.ts";
+import { CHANGED_KEYS_MAX, ChangedKeys, type Changes, type ChangeStream } from "../changes.ts";
+import type { TableNames } from "../table.ts";
+import type { ViewMapping } from "../views/view_mapping.ts";
+import { type Commit, PgoutputReader } from "./pgoutput.ts";
+import type { Pool } from "./pool.ts";
+import { PUBLICATION } from "./publication.ts";
+import { type LogReceiver, ReplicationConnection } from "./replication.ts";
+import {
+  checkPublished,
+  noteFollowed,
+  prepareSlot,
+  readRetained,
+  type Slot,
+  VISIBLE_PAUSE_MS,
+} from "./slot.ts";
+
+/** Keys of whole transactions that wait; the connection is read no further until they are taken. */
+const WAITING_KEYS_MAX = CHANGED_KEYS_MAX / 2;
+/** How often the server is told the position, and asked for its own. */
+const REPORT_MS = 1000;
+/** Without a message for so long, the connection is given up. */
+const SILENCE_MS = 10_000;
+/** Pause before a position that is asked for in haste. */
+const HASTE_MS = 5;
+
+/** The log of PostgreSQL, by logical replication. */
+export class PostgresChanges implements ChangeStream, LogReceiver {
+  readonly #pool: Pool;
+  readonly #slot: Slot;
+  readonly #reader: PgoutputReader;
+  readonly #mapping: () => ViewMapping;
+  #connection: ReplicationConnection | undefined;
+  #reporter: ReturnType<typeof setInterval> | undefined;
+  #haste: ReturnType<typeof setTimeout> | undefined;
+  /** Whether the server has said its position since `next`. */
+  #isHeard = false;
+  /** Transactions that are not taken. */
+  #changed = new ChangedKeys();
+  #xids: number[] = [];
+  /** The position after everything that is not taken. */
+  #received: bigint;
+  #taken: bigint;
+  #confirmed: bigint;
+  #end: bigint;
+  #isPaused = false;
+  #heardMs = performance.now();
+  #endedBy: string | null = null;
+  #wake: () => void = () => {};
+  retainedBytes = 0;
+
+  private constructor(pool: Pool, slot: Slot, mapping: () => ViewMapping) {
+    this.#pool = pool;
+    this.#slot = slot;
+    this.#mapping = mapping;
+    this.#reader = new PgoutputReader(slot.rows, mapping);
+    this.#received =
+      this.#taken =
+      this.#confirmed =
+      this.#end =
+        slot.confirmed;
+  }
+
+  /** Prepares the slot. @throws When the log cannot be followed, with the remedy. */
+  static async open(
+    pool: Pool,
+    names: TableNames,
+    evicts: boolean,
+    mapping: () => ViewMapping,
+  ): Promise<PostgresChanges> {
+    const slot = await pool.use(async (session) => {
+      await checkPublished(session, mapping());
+      return await prepareSlot(session, names, mapping(), evicts);
+    });
+    return new PostgresChanges(pool, slot, mapping);
+  }
+
+  get gap(): string | null {
+    return this.#slot.gap;
+  }
+
+  /**
+   * Ends the stream when another server was asked: a failover may leave the connection to the one before open.
+   *
+   * @param server The server and timeline.
+   * @throws When it is another one: its positions are not those of this log.
+   */
+  checkServer(server: string): void {
+    if (server === this.#slot.server) return;
+    const reason =
+      `the database has moved: server and timeline ${this.#slot.server} are now ${server}`;
+    this.ended(reason);
+    throw new Error(reason);
+  }
+
+  get endPosition(): bigint {
+    return this.#end;
+  }
+
+  async begin(): Promise<void> {
+    if (this.gap !== null) {
+      await this.#pool.use((session) => noteFollowed(session, this.#slot));
+    }
+    const { name: slot } = this.#slot;
+    const place = { ...this.#pool.settings, slot, publication: PUBLICATION };
+    this.#connection = await ReplicationConnection.open(place, this);
+    this.#heardMs = performance.now();
+    this.#reporter = setInterval(() => void this.#report(), REPORT_MS);
+    this.#connection.report(this.#confirmed, true);
+  }
+
+  async next(): Promise<Changes> {
+    while (this.#endedBy === null && this.#received === this.#taken && !this.#isHeard) {
+      await new Promise<void>((resolve) => this.#wake = resolve);
+    }
+    if (this.#endedBy !== null) throw new Error(this.#endedBy);
+    this.#isHeard = false;
+    const changed = this.#changed;
+    const xids = this.#xids;
+    const position = this.#taken = this.#received;
+    this.#changed = new ChangedKeys();
+    this.#xids = [];
+    if (this.#isPaused) {
+      this.#isPaused = false;
+      this.#heardMs = performance.now();
+      this.#connection!.resume();
+    }
+    await this.#waitUntilVisible(xids);
+    return { keys: changed.keys, isFlood: changed.isFlood, count: changed.count, position };
+  }
+
+  confirm(position: bigint): void {
+    this.#confirmed = position;
+    this.#connection?.report(position, false);
+  }
+
+  hasten(): void {
+    this.#haste ??= setTimeout(() => {
+      this.#haste = undefined;
+      this.#connection?.report(this.#confirmed, true);
+    }, HASTE_MS);
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#reporter);
+    clearTimeout(this.#haste);
+    this.ended("the log is read no more");
+    await this.#connection?.close();
+  }
+
+  // --- what arrives --------------------------------------------------------------------------------
+
+  message(bytes: Uint8Array): void {
+    this.#heardMs = performance.now();
+    let commit: Commit | null;
+    try {
+      commit = this.#reader.take(bytes);
+    } catch (error) {
+      return this.ended(`the log cannot be read: ${reasonOf(error)}`);
+    }
+    if (commit === null) return;
+    this.#changed.join(commit.changed);
+    if (commit.changed.count > 0) this.#xids.push(commit.xid);
+    this.sentUpTo(commit.endPosition);
+    const isFull = this.#changed.size >= WAITING_KEYS_MAX ||
+      this.#xids.length >= WAITING_KEYS_MAX;
+    if (isFull && !this.#isPaused) {
+      this.#isPaused = true;
+      this.#connection!.pause();
+    }
+  }
+
+  sentUpTo(position: bigint): void {
+    this.#heardMs = performance.now();
+    if (position > this.#end) this.#end = position;
+    if (position > this.#received) this.#received = position;
+    this.#isHeard = true;
+    this.#wake();
+  }
+
+  ended(reason: string): void {
+    this.#endedBy ??= reason;
+    this.#wake();
+  }
+
+  // --- private -------------------------------------------------------------------------------------
+
+  /**
+   * Waits until reads see the transactions. The server sends a transaction when its commit is in the log, which is
+   * before others see it, and with synchronous replication long before: a read in between would fill the old value
+   * after its deletion.
+   */
+  async #waitUntilVisible(xids: readonly number[]): Promise<void> {
+    let left = xids;
+    while (left.length > 0) {
+      const [row] = await this.#pool.query("SELECT pg_current_snapshot()::text AS snapshot");
+      const isVisible = visibleIn(row!["snapshot"] as string);
+      left = left.filter((xid) => !isVisible(xid));
+      if (this.#endedBy !== null) throw new Error(this.#endedBy);
+      if (left.length === 0) return;
+      await pause(VISIBLE_PAUSE_MS);
+    }
+  }
+
+  async #report(): Promise<void> {
+    if (!this.#isPaused && performance.now() - this.#heardMs > SILENCE_MS) {
+      return this.ended(`the server has sent nothing for ${SILENCE_MS} ms`);
+    }
+    this.#connection!.report(this.#confirmed, true);
+    try {
+      this.retainedBytes = await this.#pool.use(async (session) => {
+        await checkPublished(session, this.#mapping(), this.#slot);
+        return await readRetained(session, this.#slot);
+      });
+    } catch (error) {
+      this.ended(reasonOf(error));
+    }
+  }
+}
+
+/**
+ * Returns the test whether a snapshot sees a committed transaction.
+ *
+ * @param snapshot `xmin:xmax:xip,…`, 64 bits each.
+ */
+export function visibleIn(snapshot: string): (xid: number) => boolean {
+  const [, xmax = "0", running = ""] = snapshot.split(":");
+  const low = (text: string): number => Number(BigInt.asUintN(32, BigInt(text)));
+  const end = low(xmax);
+  const inProgress = new Set(running === "" ? [] : running.split(",").map(low));
+  // The difference of 32 bits: numbers of transactions are circular.
+  return (xid) => ((xid - end) | 0) < 0 && !inProgress.has(xid);
+}

@@ -1,0 +1,243 @@
+import { quotedNames, type TableNames } from "../table.ts";
+import {
+  CHILDREN,
+  hasOld,
+  IDENTITY_COLUMNS,
+  identityOf,
+  PUBLICATION,
+  PUBLICATION_STATE,
+  PUBLISHED_COUNT,
+  VIEWS_STATE,
+} from "./publication.ts";
+import type { RowTable } from "./pgoutput.ts";
+import type { Session } from "./session.ts";
+import type { ViewMapping } from "../views/view_mapping.ts";
+import { pause } from "../../process/pause.ts";
+
+/** The slot of a database: names of slots are the server's, and the number of a database is its own. */
+const SLOT = "'leased_' || oid FROM pg_database WHERE datname = current_database()";
+const LEVEL = "SELECT current_setting('wal_level') AS level";
+const SERVER =
+  "system_identifier::text || ' ' || left(pg_walfile_name(pg_current_wal_lsn()), 8) AS server";
+const PLACE = `SELECT ${SERVER}, (SELECT ${SLOT}) AS slot FROM pg_control_system()`;
+const END = `SELECT ${SERVER}, pg_current_wal_lsn() - '0/0' AS position FROM pg_control_system()`;
+const TABLE = "SELECT pg_class.oid::text AS oid, " +
+  "EXISTS (SELECT FROM pg_publication WHERE pubname = $2 AND pubinsert AND pubupdate AND pubdelete AND pubtruncate) " +
+  "AND EXISTS (SELECT FROM pg_publication_tables JOIN pg_class ON relname = tablename WHERE pubname = $2 AND " +
+  "pg_class.oid = to_regclass($1) AND to_jsonb(pg_publication_tables)->>'rowfilter' IS NULL) AS is_published, " +
+  `${IDENTITY_COLUMNS} AS identity FROM pg_class WHERE oid = to_regclass($1)`;
+const SLOT_STATE =
+  "SELECT database = current_database() AND plugin = 'pgoutput' AS is_own, wal_status, active_pid, " +
+  "confirmed_flush_lsn - '0/0' AS confirmed, greatest(pg_current_wal_lsn() - restart_lsn, 0) AS retained, " +
+  "to_jsonb(pg_replication_slots)->>'invalidation_reason' AS reason FROM pg_replication_slots WHERE slot_name = $1";
+const NOTE = "SELECT place FROM leased_follow";
+const FORGET = "DELETE FROM leased_follow";
+const REMEMBER =
+  "INSERT INTO leased_follow VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET place = $1";
+
+/** Pause before a transaction that is not visible yet is looked for again. */
+export const VISIBLE_PAUSE_MS = 2;
+
+/** The slot that keeps the log for the origin. */
+export interface Slot {
+  readonly name: string;
+  /** The state of the publication, of its tables, and of what views read. */
+  readonly published: string;
+  /** The server and its timeline. */
+  readonly server: string;
+  /** The server, its timeline, the slot and that state. */
+  readonly place: string;
+  /** Why changes may be missing; null: none is. */
+  readonly gap: string | null;
+  readonly confirmed: bigint;
+  readonly rows: RowTable;
+}
+
+/**
+ * Notes that changes are missing, when the log has not all of them.
+ *
+ * @throws What is to be done.
+ */
+export async function checkPublished(
+  session: Session,
+  mapping: ViewMapping,
+  slot: Slot | null = null,
+): Promise<void> {
+  const missing = await findUnpublished(session, mapping);
+  if (missing !== null) {
+    await session.query(FORGET);
+    throw new Error(missing);
+  }
+  if (slot !== null && slot.published !== await publicationState(session, mapping)) {
+    await session.query(FORGET);
+    throw new Error(
+      `the publication ${PUBLICATION}, a table in it, or what views read has changed`,
+    );
+  }
+}
+
+/** Returns what the server lacks before its log can be followed, with the remedy; null: nothing. */
+export async function lackOf(session: Session): Promise<string | null> {
+  const [server] = await session.query(LEVEL);
+  const { level } = server!;
+  if (level === "logical") return null;
+  return `wal_level is ${level}: --follow needs wal_level = logical, and a restart of PostgreSQL`;
+}
+
+/**
+ * Finds the slot, or makes it. A new one has missed changes, and so has one on another timeline: `gap` says why. The
+ * note of the earlier place goes before the slot is made, and comes back when everything is emptied: a crash in between
+ * is a gap, too.
+ *
+ * @param evicts Whether a connection that uses the slot is ended: it is that of an origin before.
+ * @throws When the log cannot be followed, with the remedy.
+ */
+export async function prepareSlot(
+  session: Session,
+  names: TableNames,
+  mapping: ViewMapping,
+  evicts: boolean,
+): Promise<Slot> {
+  const lack = await lackOf(session);
+  if (lack !== null) throw new Error(lack);
+  const [found] = await session.query(PLACE);
+  const { server, slot } = found as { server: string; slot: string };
+  const rows = await checkTable(session, names);
+  const name = slot;
+  const published = await publicationState(session, mapping);
+  const place = `${server} ${name} ${published}`;
+  const [note] = await session.query(NOTE);
+  const [state] = await session.query(SLOT_STATE, [name]);
+  if (state !== undefined && !state["is_own"]) {
+    throw new Error(
+      `the replication slot ${name} is not one of pgoutput in this database: drop it`,
+    );
+  }
+  const gap = gapOf(note?.["place"] as string | undefined, place, state, name);
+  if (gap !== null) {
+    await session.query(FORGET);
+    if (state !== undefined) await dropSlot(session, name);
+    const [made] = await session.query(
+      "SELECT lsn - '0/0' AS confirmed FROM pg_create_logical_replication_slot($1, 'pgoutput')",
+      [name],
+    );
+    // A commit before the slot's start may not be visible yet: a read would fill the old value for good.
+    await endOfTransactions(session);
+    const confirmed = BigInt(made!["confirmed"] as string);
+    return { name, published, server, place, gap, confirmed, rows };
+  }
+  if (evicts && state!["active_pid"] !== null) {
+    await session.query("SELECT pg_terminate_backend($1)", [Number(state!["active_pid"])]);
+  }
+  const confirmed = BigInt(state!["confirmed"] as string);
+  return { name, published, server, place, gap, confirmed, rows };
+}
+
+/**
+ * Resolves when all transactions that write, and have begun before this call, have ended: reads see those that were
+ * committed.
+ */
+export async function endOfTransactions(session: Session): Promise<void> {
+  // A snapshot's end is no number to wait for: transactions behind it may have begun.
+  const [own] = await session.query("SELECT pg_current_xact_id()::text AS id");
+  for (;;) {
+    const [row] = await session.query(
+      "SELECT pg_snapshot_xmin(pg_current_snapshot()) > $1::text::xid8 AS is_over",
+      [own!["id"] as string],
+    );
+    if (row!["is_over"]) return;
+    await pause(VISIBLE_PAUSE_MS);
+  }
+}
+
+/** Notes that everything was emptied after the slot was made. */
+export async function noteFollowed(session: Session, { place }: Slot): Promise<void> {
+  await session.query(REMEMBER, [place]);
+}
+
+/** Returns the end of the log, and the server whose log it is: `Slot.server`. */
+export async function readEnd(session: Session): Promise<{ server: string; position: bigint }> {
+  const [row] = await session.query(END);
+  return { server: row!["server"] as string, position: BigInt(row!["position"] as string) };
+}
+
+/** Returns the bytes of the log that the slot retains. */
+export async function readRetained(session: Session, { name }: Slot): Promise<number> {
+  const [state] = await session.query(SLOT_STATE, [name]);
+  if (state === undefined) throw new Error(`the replication slot ${name} was dropped`);
+  return Number(state["retained"]);
+}
+
+async function dropSlot(session: Session, name: string): Promise<void> {
+  await session.query(
+    "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1",
+    [name],
+  );
+  await session.query("SELECT pg_drop_replication_slot($1)", [name]);
+}
+
+function gapOf(
+  note: string | undefined,
+  place: string,
+  state: Readonly<Record<string, unknown>> | undefined,
+  name: string,
+): string | null {
+  if (state === undefined) return `the replication slot ${name} does not exist`;
+  if (state["wal_status"] === "lost") {
+    const reason = (state["reason"] as string | null) ?? "max_slot_wal_keep_size";
+    return `the replication slot ${name} is lost: ${reason}`;
+  }
+  if (note === undefined) return "the log was not followed before, or had not all changes";
+  if (note !== place) {
+    return `the server, its timeline, the publication, a table in it, or what views read has changed: ${note} is now ${place}`;
+  }
+  return null;
+}
+
+/** @throws When the log would not have the keys of the table's changes. */
+async function checkTable(session: Session, names: TableNames): Promise<RowTable> {
+  const { table } = quotedNames(names);
+  const [found] = await session.query(TABLE, [table, PUBLICATION]);
+  if (!found?.["is_published"]) {
+    throw new Error(
+      `table ${names.table} is not in the publication ${PUBLICATION} with all its changes: ` +
+        "let its owner start `leased proxy init --follow --run`",
+    );
+  }
+  if (hasOld(identityOf(found), names.key)) {
+    return { oid: found["oid"] as string, keyName: names.key };
+  }
+  throw new Error(
+    `table ${names.table} does not log the old ${names.key} of a changed row: ` +
+      `ALTER TABLE ${table} REPLICA IDENTITY USING INDEX … of ${names.key}, or FULL`,
+  );
+}
+
+/** Returns a text that differs when changes may be missing, or results of views may be others. */
+async function publicationState(session: Session, { tables }: ViewMapping): Promise<string> {
+  const [row] = await session.query(PUBLICATION_STATE);
+  const published = (row?.["state"] as string | undefined) ?? "none";
+  if (tables.length === 0) return published;
+  const [views] = await session.query(VIEWS_STATE);
+  return `${published} ${views!["state"] ?? "none"}`;
+}
+
+/** Returns why the log has not all changes of the tables of views; null: it has. */
+async function findUnpublished(
+  session: Session,
+  { tables }: ViewMapping,
+): Promise<string | null> {
+  if (tables.length === 0) return null;
+  const oids = `{${tables.join(",")}}`;
+  const [row] = await session.query(PUBLISHED_COUNT, [oids]);
+  if (row!["count"] !== tables.length) {
+    return `a table of views was dropped and made again, or the publication ${PUBLICATION} has not all its changes any more: ` +
+      "start `leased proxy init --follow --views <file> --run`";
+  }
+  const [child] = await session.query(CHILDREN, [oids]);
+  return child === undefined
+    ? null
+    : `table ${
+      child["name"]
+    } inherits from a table of views: the changes of a view must name it, too`;
+}

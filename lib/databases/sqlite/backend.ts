@@ -1,0 +1,397 @@
+import { kindOf, targetAt } from "../../process/file_kinds.ts";
+import { DatabaseSync } from "node:sqlite";
+import {
+  type Backend,
+  changeOf,
+  type Found,
+  hasExpired,
+  type NotedCaches,
+  type NoteResult,
+  type PreparedViews,
+  SQLITE_LOCK_SUFFIX,
+  SQLITE_MEMORY,
+  type Takeover,
+  type Write,
+  type WriteOutcome,
+  type WriteResult,
+} from "../backend.ts";
+import { type ChangeStream } from "../changes.ts";
+import { notesText, readNotes } from "../notes.ts";
+import { COLUMNS_ADVICE, sqliteSchema } from "../schema.ts";
+import { END_OF_LOG, SqliteChanges } from "./changes.ts";
+import { type SqliteRow, type SqliteStatements, sqliteStatements } from "./statements.ts";
+import { followSchema } from "./triggers.ts";
+import { SqliteViews } from "./views.ts";
+import { DEFAULT_TABLE, type TableNames } from "../table.ts";
+import { pause } from "../../process/pause.ts";
+import { reasonOf } from "../../process/reason.ts";
+import { Views } from "../views/view.ts";
+
+/** Pauses between attempts to get the lock on the file, the first and the longest. */
+const BUSY_PAUSE_MS = 1;
+const BUSY_PAUSE_MS_MAX = 25;
+/** SQLITE_CANTOPEN and SQLITE_READONLY. */
+const UNWRITABLE = /unable to open|readonly/;
+/** How long another process may hold the lock on the file before `check` fails. */
+const CHECK_MS = 500;
+/** SQLITE_BUSY and SQLITE_LOCKED, without the bits of the extended code. */
+const BUSY_CODES = [5, 6];
+const NO_KEY = new Uint8Array();
+/** Tables and indexes of a schema. */
+const TABLES = 7;
+
+const POSTPONED: WriteResult = { kind: "postponed" };
+
+/** Another process has kept the lock on the file. */
+class LockedError extends Error {
+  constructor(ms: number) {
+    super(`another process has locked the file for ${ms} ms`);
+  }
+}
+
+/**
+ * SQLite in this process. Calls are synchronous, so a group is written in one step and its outcome is known. If the
+ * process dies before that, the file tells the next one. A deleted row stays, with a null value, so that versions only
+ * grow.
+ */
+export class SqliteBackend implements Backend {
+  readonly #database: DatabaseSync;
+  readonly #statements: SqliteStatements;
+  readonly #hasExpiry: boolean;
+  readonly #names: TableNames;
+  /** Whether triggers note changes of the table. */
+  #isFollowed = false;
+  /** Whose tables have triggers, too. */
+  #views = Views.NONE;
+  #prepared: SqliteViews | null = null;
+  readonly #path: string;
+  readonly #fileId: string;
+  readonly #timeoutMs: number;
+  readonly #nowUnixMs: () => number;
+  #lockFile: Deno.FsFile | undefined;
+  #isLocked = false;
+
+  /**
+   * @param path The path of the database file.
+   * @param timeoutMs How long a write waits for another process's lock on the file.
+   * @throws SQLite's error, with the remedy.
+   */
+  constructor(
+    path: string,
+    names: TableNames = DEFAULT_TABLE,
+    timeoutMs = 5000,
+    nowUnixMs = Date.now,
+  ) {
+    this.#path = path;
+    this.#names = names;
+    this.#timeoutMs = timeoutMs;
+    this.#nowUnixMs = nowUnixMs;
+    this.#database = openFile(path, names, timeoutMs);
+    this.#fileId = fileId(path);
+    this.#hasExpiry = (names.expiry ?? "") !== "";
+    this.#checkColumns(names);
+    this.#statements = sqliteStatements(this.#database, names);
+  }
+
+  /** @throws When the table is an application's, without these columns. */
+  #checkColumns({ table, key, value, version, flags, expiry = "" }: TableNames): void {
+    const rows = this.#database.prepare("SELECT name FROM pragma_table_info(?)").all(table);
+    const found = new Set(rows.map(({ name }) => name));
+    const wanted = [key, value, version, flags, ...expiry === "" ? [] : [expiry]];
+    const missing = wanted.filter((name) => !found.has(name));
+    if (missing.length === 0) return;
+    throw new Error(`table ${table} has no column ${missing.join(", ")}: ${COLUMNS_ADVICE}`);
+  }
+
+  /** The lock file ends with the process, not before: no clock is needed to know when an origin has ended. */
+  lockOrigin(): Promise<boolean> {
+    return Promise.resolve().then(() => {
+      if (this.#path === SQLITE_MEMORY) return true;
+      // By its real path: a symbolic link names the same database.
+      const path = Deno.realPathSync(this.#path) + SQLITE_LOCK_SUFFIX;
+      requireFile(path);
+      this.#lockFile ??= Deno.openSync(path, { write: true, create: true });
+      return this.#isLocked ||= this.#lockFile.tryLockSync(true);
+    });
+  }
+
+  async takeOver(): Promise<Takeover> {
+    const { epoch } = await this.#whenFree(() => this.#statements.epoch.get()) as { epoch: number };
+    const { ms } = this.#statements.servedByNodes.get() as { ms: number };
+    // No origin before can note one any more.
+    const { mark } = this.#statements.mark.get() as { mark: string };
+    return { epoch, servedMs: this.#isLocked ? 0 : Infinity, nodesMs: ms, mark };
+  }
+
+  async noteNodes(servesMs: number, epoch: number): Promise<boolean> {
+    return await this.#whenFree(() => this.#statements.noteNodes.get(servesMs, epoch)) !==
+      undefined;
+  }
+
+  readEpoch(): Promise<number> {
+    return Promise.resolve().then(() => {
+      this.#checkFile();
+      return this.#found(NO_KEY).epoch;
+    });
+  }
+
+  openChanges(): Promise<ChangeStream> {
+    return Promise.resolve().then(() => {
+      const changes = new SqliteChanges(
+        this.#database,
+        (act) => this.#whenFree(act),
+        this.#names,
+        () => this.#views,
+      );
+      // Tables may be others since.
+      this.#prepared?.inspect();
+      this.#isFollowed = true;
+      return changes;
+    });
+  }
+
+  endOfLog(): Promise<bigint> {
+    return Promise.resolve().then(() => {
+      const row = this.#database.prepare(END_OF_LOG).get();
+      return BigInt(row!["id"] as number);
+    });
+  }
+
+  async prepareChanges(views: Views): Promise<string | null> {
+    const schema = followSchema(this.#database, this.#names, views);
+    await this.#whenFree(() => this.#database.exec(`BEGIN IMMEDIATE; ${schema} COMMIT`));
+    return null;
+  }
+
+  prepareViews(views: Views): Promise<PreparedViews> {
+    return Promise.resolve().then(() => {
+      const prepared = SqliteViews.prepare(this.#path, views, this.#names, this.#nowUnixMs);
+      this.#views = views;
+      return this.#prepared = prepared;
+    });
+  }
+
+  noteEnd(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  async noteMark(mark: string, epoch: number): Promise<boolean> {
+    return await this.#whenFree(() => this.#statements.noteMark.get(mark, epoch)) !== undefined;
+  }
+
+  readMany(keys: readonly Uint8Array[]): Promise<readonly Found[]> {
+    return Promise.resolve().then(() => this.#foundMany(keys));
+  }
+
+  #foundMany(keys: readonly Uint8Array[]): readonly Found[] {
+    if (keys.length === 1) return [this.#found(keys[0]!)];
+    // One snapshot. Reads of a file in WAL mode wait for no writer.
+    this.#database.exec("BEGIN");
+    try {
+      return keys.map((key) => this.#found(key));
+    } finally {
+      this.#database.exec("COMMIT");
+    }
+  }
+
+  #found(key: Uint8Array): Found {
+    return foundOf(this.#statements.read.get(key) as unknown as SqliteRow, this.#nowUnixMs());
+  }
+
+  async writeGroup(writes: readonly Write[], epoch: number): Promise<readonly WriteResult[]> {
+    const timeoutMs = this.#timeoutMs;
+    const beganMs = performance.now();
+    const deadlines = writes.map(({ sinceMs = beganMs }) => sinceMs + timeoutMs);
+    try {
+      const write = (): readonly WriteResult[] => this.#writeInside(writes, epoch);
+      return await this.#whenFree(write, timeoutMs, Math.min(...deadlines));
+    } catch (error) {
+      // SQLite has written nothing: the beginning or the commit failed.
+      if (this.#database.isTransaction) this.#database.exec("ROLLBACK");
+      const failed: WriteResult = { kind: "failed", reason: `${this.#path}: ${reasonOf(error)}` };
+      // The other writes of the group are older or younger: each has its own time.
+      const nowMs = error instanceof LockedError ? performance.now() : Infinity;
+      return deadlines.map((deadlineMs) => deadlineMs <= nowMs ? failed : POSTPONED);
+    }
+  }
+
+  async check(): Promise<void> {
+    try {
+      await this.#whenFree(() => this.#database.exec("BEGIN IMMEDIATE; ROLLBACK"), CHECK_MS);
+    } catch (error) {
+      throw new Error(`${this.#path}: ${reasonOf(error)}`);
+    }
+  }
+
+  /** Calls `act`, again while another process has the lock on the file; reads continue during the wait. */
+  async #whenFree<Result>(
+    act: () => Result,
+    timeoutMs = this.#timeoutMs,
+    deadlineMs = performance.now() + timeoutMs,
+  ): Promise<Result> {
+    this.#checkFile();
+    for (let pauseMs = BUSY_PAUSE_MS;; pauseMs = Math.min(2 * pauseMs, BUSY_PAUSE_MS_MAX)) {
+      try {
+        return act();
+      } catch (error) {
+        if (!isBusy(error)) throw error;
+        if (performance.now() >= deadlineMs) throw new LockedError(timeoutMs);
+      }
+      await pause(pauseMs);
+    }
+  }
+
+  /** @throws When the file has been deleted or replaced: what is written to it would be lost. */
+  #checkFile(): void {
+    if (this.#fileId !== fileId(this.#path)) throw new Error("the file was deleted or replaced");
+  }
+
+  /** No await between beginning and end: reads use the same connection. */
+  #writeInside(writes: readonly Write[], epoch: number): readonly WriteResult[] {
+    this.#database.exec("BEGIN IMMEDIATE");
+    const found = this.#found(NO_KEY);
+    if (found.epoch !== epoch) {
+      this.#database.exec("ROLLBACK");
+      return writes.map(() => ({ kind: "fenced", epoch: found.epoch }));
+    }
+    if (this.#isFollowed) this.#database.exec("UPDATE leased_follow SET own = 1");
+    const results = this.#writeSaved(writes);
+    if (this.#isFollowed) this.#database.exec("UPDATE leased_follow SET own = 0");
+    this.#database.exec("COMMIT");
+    return results;
+  }
+
+  /** Executes writes; after a failure once more, each alone: one that fails leaves no trace. */
+  #writeSaved(writes: readonly Write[]): readonly WriteResult[] {
+    this.#statements.savepoint.run();
+    try {
+      const results = writes.map((write) => this.#writeOne(write));
+      this.#noteApplied(writes, results);
+      this.#statements.release.run();
+      return results;
+    } catch (error) {
+      // A full disk ends the whole transaction.
+      if (!this.#database.isTransaction) throw error;
+      this.#database.exec("ROLLBACK TO one; RELEASE one");
+      if (writes.length === 1) return [{ kind: "failed", reason: reasonOf(error) }];
+      return writes.flatMap((write) => this.#writeSaved([write]));
+    }
+  }
+
+  #writeOne({ key, edit }: Write): WriteResult {
+    const row = typeof edit === "function" ? this.#found(key).row : null;
+    const made = changeOf(edit, row);
+    if (made === null) return { kind: "refused", row };
+    const [flags, data] = made === "delete" ? [0, null] : [made.flags, made.data];
+    const expires = made === "delete" ? 0 : made.expiresUnixSec ?? 0;
+    const more = this.#hasExpiry ? [expires === 0 ? null : expires] : [];
+    const { version } = this.#statements.put.get(key, flags, data, ...more) as { version: number };
+    return { kind: "committed", version };
+  }
+
+  /** Notes the tokens of the writes that are made, and their versions. */
+  #noteApplied(writes: readonly Write[], results: readonly WriteResult[]): void {
+    let applied = "";
+    for (const [index, result] of results.entries()) {
+      if (result.kind !== "committed") continue;
+      applied += `${applied === "" ? "{" : ","}"${writes[index]!.tokenId}":${result.version}`;
+    }
+    if (applied !== "") this.#statements.apply.run(`${applied}}`, this.#nowUnixMs());
+  }
+
+  outcome(tokenId: number): Promise<WriteOutcome> {
+    const row = this.#statements.applied.get(tokenId) as { version: number } | undefined;
+    return Promise.resolve(
+      row === undefined ? { kind: "notApplied" } : { kind: "committed", version: row.version },
+    );
+  }
+
+  readNotes(): Promise<NotedCaches> {
+    const { epoch, list } = this.#statements.notes.get() as { epoch: number; list: string };
+    return Promise.resolve({ epoch, caches: readNotes(list) });
+  }
+
+  async noteCaches(caches: NotedCaches["caches"], epoch: number): Promise<NoteResult> {
+    const row = await this.#whenFree(() => this.#statements.note.get(notesText(caches), epoch));
+    if (row !== undefined) return { kind: "noted", epoch: (row as { epoch: number }).epoch };
+    return { kind: "fenced", epoch: this.#found(NO_KEY).epoch };
+  }
+
+  async purgeExpired(): Promise<void> {
+    const { expire } = this.#statements;
+    if (expire === null) return;
+    await this.#whenFree(() => expire.run(Math.floor(this.#nowUnixMs() / 1000)));
+  }
+
+  async purgeApplied(beforeUnixMs: number): Promise<void> {
+    await this.#whenFree(() => this.#statements.purge.run(beforeUnixMs));
+  }
+
+  close(): Promise<void> {
+    this.#database.close();
+    this.#lockFile?.close();
+    return Promise.resolve();
+  }
+}
+
+/** Checks that there is a file, or nothing: to open a FIFO would wait for ever. @throws Error */
+function requireFile(path: string): void {
+  const info = targetAt(path);
+  if (info !== null && !info.isFile) throw new Error(`${path} is ${kindOf(info)}, not a file`);
+}
+
+/** Opens the file, and makes missing tables. @throws SQLite's error, with the remedy. */
+function openFile(path: string, names: TableNames, timeoutMs: number): DatabaseSync {
+  let database: DatabaseSync | undefined;
+  try {
+    if (path !== SQLITE_MEMORY) requireFile(path);
+    database = new DatabaseSync(path, { timeout: timeoutMs });
+    database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
+    // Not again: a stand-by opens the file although the origin may be stopped inside a transaction.
+    if (!hasTables(database, names)) {
+      database.exec(`BEGIN IMMEDIATE; ${sqliteSchema(names)} COMMIT`);
+    }
+    database.exec("PRAGMA busy_timeout = 0");
+    return database;
+  } catch (error) {
+    database?.close();
+    if (isBusy(error)) throw new LockedError(timeoutMs);
+    const reason = reasonOf(error);
+    throw UNWRITABLE.test(reason)
+      ? new Error(`${reason}; the folder must exist, and folder and file must be writable`)
+      : error;
+  }
+}
+
+function hasTables(database: DatabaseSync, { table }: TableNames): boolean {
+  const [row] = database.prepare(
+    "SELECT count(*) AS count FROM sqlite_schema WHERE name IN " +
+      "(?, 'leased_proxy', 'leased_caches', 'leased_nodes', 'leased_mark', 'leased_applied', 'leased_applied_at')",
+  ).all(table);
+  return row!["count"] === TABLES;
+}
+
+/** Returns a number that no other file at this path has, or "" without a file. */
+function fileId(path: string): string {
+  try {
+    const { dev, ino } = Deno.statSync(path);
+    return `${dev}:${ino}`;
+  } catch {
+    return "";
+  }
+}
+
+function isBusy(error: unknown): boolean {
+  // The runtime's `exec` gives its errors no code.
+  const code = (error as { errcode?: number }).errcode;
+  return code === undefined ? / is locked/.test(reasonOf(error)) : BUSY_CODES.includes(code & 0xff);
+}
+
+function foundOf({ flags, data, version, expires, epoch }: SqliteRow, nowUnixMs: number): Found {
+  if (version === null) return { row: null, version: 0, epoch };
+  if (data === null || hasExpired(expires ?? 0, nowUnixMs)) return { row: null, version, epoch };
+  const bytes = typeof data === "string" ? new TextEncoder().encode(data) : data;
+  const row = { flags: flags ?? 0, data: bytes, version };
+  if (expires === null || expires === 0) return { row, version, epoch };
+  return { row: { ...row, expiresUnixSec: expires }, version, epoch };
+}

@@ -1,0 +1,185 @@
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { latin1Text } from "../../../store/base/bytes.ts";
+import { everyKeyOf, prefixIn } from "../../rows/key_range.ts";
+import type { Views } from "../views/view.ts";
+import { ChangedKeys, type Changes, type ChangeStream } from "../changes.ts";
+import { missingTriggers } from "./triggers.ts";
+import type { TableNames } from "../table.ts";
+import { pause } from "../../process/pause.ts";
+
+/** How often the file is asked whether another connection has committed. */
+const POLL_MS = 20;
+/** Without changes for so long, an empty set is returned. */
+const IDLE_MS = 1000;
+/** Changes read under one hold of the thread. */
+const READ_MAX = 2000;
+/** Applied changes deleted under one hold of the lock on the file. */
+const DELETE_MAX = 5000;
+
+/** The number of the last change; 0: there has been none. */
+export const END_OF_LOG =
+  "SELECT coalesce(max(seq), 0) AS id FROM sqlite_sequence WHERE name = 'leased_changes'";
+
+interface ChangeRow {
+  readonly id: number;
+  /** Text: what all keys begin with that are meant. */
+  readonly key: Uint8Array | string;
+}
+
+/** Calls a function, again while another process has locked the file. */
+export type WhenFree = <Result>(act: () => Result) => Promise<Result>;
+
+/** The table of changes of an SQLite file, which triggers write. The origin's own writes are not in it. */
+export class SqliteChanges implements ChangeStream {
+  readonly gap: string | null;
+  readonly retainedBytes = 0;
+  readonly #database: DatabaseSync;
+  readonly #whenFree: WhenFree;
+  readonly #read: StatementSync;
+  readonly #last: StatementSync;
+  readonly #version: StatementSync;
+  readonly #delete: StatementSync;
+  readonly #schema: StatementSync;
+  readonly #follow: StatementSync;
+  readonly #names: TableNames;
+  readonly #views: () => Views;
+  /** The version of the schema under which changes are noted. */
+  readonly #schemaVersion: number;
+  #seenVersion = -1;
+  #position = 0;
+  #end = 0;
+  #isHasty = false;
+  #isClosed = false;
+
+  /** @throws When `init --follow` has not made the triggers. */
+  constructor(
+    database: DatabaseSync,
+    whenFree: WhenFree,
+    names: TableNames,
+    views: () => Views,
+  ) {
+    this.#database = database;
+    this.#whenFree = whenFree;
+    this.#names = names;
+    this.#views = views;
+    this.#schema = database.prepare("PRAGMA schema_version");
+    // In this order: a change of the schema in between is found later.
+    this.#schemaVersion = this.#schemaNow;
+    this.#checkTriggers();
+    this.#read = database.prepare(
+      "SELECT id, key FROM leased_changes WHERE id > ? ORDER BY id LIMIT ?",
+    );
+    this.#last = database.prepare(END_OF_LOG);
+    this.#version = database.prepare("PRAGMA data_version");
+    this.#follow = database.prepare("UPDATE leased_follow SET followed = ?");
+    this.#delete = database.prepare(
+      "DELETE FROM leased_changes WHERE id IN (SELECT id FROM leased_changes WHERE id <= ? ORDER BY id LIMIT ?)",
+    );
+    this.gap = this.#followedSchema === this.#schemaVersion
+      ? null
+      : "the triggers are new, or the schema has changed";
+  }
+
+  get endPosition(): bigint {
+    return BigInt(this.#end);
+  }
+
+  async begin(): Promise<void> {
+    await this.#whenFree(() => this.#follow.run(this.#schemaVersion));
+  }
+
+  async next(): Promise<Changes> {
+    for (let waitedMs = 0;;) {
+      const changes = await this.#take();
+      if (changes.count > 0 || waitedMs >= IDLE_MS) return changes;
+      await pause(POLL_MS);
+      waitedMs = this.#isHasty ? IDLE_MS : waitedMs + POLL_MS;
+      this.#isHasty = false;
+    }
+  }
+
+  get #schemaNow(): number {
+    return this.#schema.get()!["schema_version"] as number;
+  }
+
+  /** The version of the schema when everything was emptied last. */
+  get #followedSchema(): unknown {
+    return this.#database.prepare("SELECT followed FROM leased_follow").get()?.["followed"];
+  }
+
+  async #take(): Promise<Changes> {
+    if (this.#isClosed) throw new Error("the table of changes is read no more");
+    // Before the changes are read: a commit in between is found by the next call.
+    const version = this.#version.get()!["data_version"] as number;
+    const position = this.#position;
+    if (version === this.#seenVersion) return nothing(position);
+    this.#checkSchema();
+    const end = this.#last.get()!["id"] as number;
+    this.#seenVersion = version;
+    this.#end = Math.max(end, position);
+    const changed = new ChangedKeys();
+    const { prefixes } = this.#views();
+    for (let rows: ChangeRow[], at = position; at < this.#end && !changed.isFlood;) {
+      rows = this.#read.all(at, READ_MAX) as unknown as ChangeRow[];
+      for (const { key } of rows) addKey(changed, key, prefixes);
+      changed.count += rows.length;
+      at = rows.at(-1)?.id ?? this.#end;
+      this.#end = Math.max(this.#end, at);
+      if (rows.length === READ_MAX) await pause(0);
+      if (this.#isClosed) throw new Error("the table of changes is read no more");
+    }
+    this.#position = this.#end;
+    const { keys, isFlood } = changed;
+    const count = isFlood ? this.#end - position : changed.count;
+    return { keys, isFlood, count, position: BigInt(this.#end) };
+  }
+
+  /** @throws When tables, and with them results of views, or triggers, and with them changes, may be others. */
+  #checkSchema(): void {
+    if (this.#schemaNow === this.#schemaVersion) return;
+    this.#checkTriggers();
+    throw new Error("the schema has changed");
+  }
+
+  /** @throws When a trigger is missing, and with it perhaps changes. */
+  #checkTriggers(): void {
+    const views = this.#views();
+    const [missing] = missingTriggers(this.#database, this.#names, views);
+    if (missing === undefined) return;
+    const option = views.all.length > 0 ? " --views <file>" : "";
+    throw new Error(
+      `the trigger ${missing} is missing or another one: start \`leased proxy init --follow${option} --run\``,
+    );
+  }
+
+  async confirm(position: bigint): Promise<void> {
+    for (let deleted = DELETE_MAX; deleted === DELETE_MAX && !this.#isClosed;) {
+      if (this.#read.get(0, 1) === undefined) return;
+      deleted = Number(
+        (await this.#whenFree(() => this.#delete.run(Number(position), DELETE_MAX))).changes,
+      );
+    }
+  }
+
+  hasten(): void {
+    this.#isHasty = true;
+  }
+
+  close(): Promise<void> {
+    this.#isClosed = true;
+    return Promise.resolve();
+  }
+}
+
+function nothing(position: number): Changes {
+  return { keys: [], isFlood: false, count: 0, position: BigInt(position) };
+}
+
+/** @param prefixes What the keys of views begin with. */
+function addKey(changed: ChangedKeys, key: ChangeRow["key"], prefixes: readonly string[]): void {
+  const name = typeof key === "string"
+    ? everyKeyOf(latin1Text(new TextEncoder().encode(key)))
+    : latin1Text(key);
+  const text = prefixIn(name) ?? name;
+  changed.add(name, prefixes.find((prefix) => text.startsWith(prefix)) ?? "");
+}

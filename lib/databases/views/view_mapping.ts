@@ -1,0 +1,57 @@
+import { everyKeyOf } from "../../rows/key_range.ts";
+import { KEY_LENGTH_MAX } from "../../../store/limits.ts";
+import type { KeyTemplate } from "./key_template.ts";
+import type { Views } from "./view.ts";
+
+/** Returns the value of a column, UTF-8, a character a byte; null: it is NULL or not known. */
+export type ColumnValue = (name: string) => string | null;
+
+/** Which keys of views concern the changes of each table. */
+export class ViewMapping {
+  readonly #templates = new Map<string, KeyTemplate[]>();
+
+  /** @param views Their tables by the names that `tableOf` returns. */
+  constructor(views: Views, tableOf: (name: string) => string = (name) => name) {
+    for (const { changes } of views.all) {
+      for (const { table, keys } of changes) {
+        const name = tableOf(table);
+        this.#templates.set(name, [...this.#templates.get(name) ?? [], ...keys]);
+      }
+    }
+  }
+
+  get tables(): readonly string[] {
+    return [...this.#templates.keys()];
+  }
+
+  /** Returns the templates of a table's keys; their parameters are its columns. */
+  templatesOf(table: string): readonly KeyTemplate[] {
+    return this.#templates.get(table) ?? [];
+  }
+
+  /** Returns the columns of a table that its keys need, each once. */
+  columnsOf(table: string): readonly string[] {
+    return [...new Set(this.templatesOf(table).flatMap(({ names }) => names))];
+  }
+}
+
+/**
+ * Returns the key that a row concerns, or what stands for all keys of a prefix: for a template of a prefix, and for a
+ * column whose value is not known.
+ *
+ * @returns Null: there is no such key, it would be too long.
+ */
+export function keyOf(template: KeyTemplate, value: ColumnValue): string | null {
+  let key = template.texts[0]!;
+  let { isPrefix } = template;
+  for (const [index, name] of template.names.entries()) {
+    const text = value(name);
+    if (text === null) {
+      isPrefix = true;
+      break;
+    }
+    key += text + template.texts[index + 1]!;
+  }
+  if (key.length > KEY_LENGTH_MAX) return null;
+  return isPrefix ? everyKeyOf(key) : key;
+}

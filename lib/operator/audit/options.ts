@@ -1,0 +1,77 @@
+import license from "../../../LICENSE" with { type: "text" };
+import { parseOptions } from "../../cli/argv.ts";
+import type { CommandLine } from "../../cli/command_line.ts";
+import { helpLines, optionTexts } from "../../cli/help.ts";
+import { readServerAddress } from "../../cli/listen.ts";
+import { AUDIT_OPTIONS } from "../../cli/option_table.ts";
+import { valueOr } from "../../cli/values.ts";
+import type { LogFormat } from "../../process/log.ts";
+import type { ProcessInfo } from "../../process/info.ts";
+import type { Address } from "../../peers/peer.ts";
+
+const EXIT_STATUS = [
+  "0   every cached value is the committed one",
+  "1   there are differences",
+  "64  a mistake in the command line",
+  "69  a cache or the proxy cannot be reached, or its replies make no sense",
+  "77  a permission of deno run is missing",
+] as const;
+
+/** The options of an audit, checked. */
+export interface AuditOptions {
+  readonly proxy: Address;
+  /** Empty: every cache of the proxy. */
+  readonly caches: readonly Address[];
+  /** Paths of files with names and passwords; "": no authentication. */
+  readonly proxyLoginFile: string;
+  readonly cacheLoginFile: string;
+  /** Paths of the certificates that verify the proxy and the caches; "": no TLS. */
+  readonly proxyCaCertPath: string;
+  readonly cacheCaCertPath: string;
+  readonly prefix: string;
+  readonly timeoutMs: number;
+  readonly logFormat: LogFormat;
+}
+
+/** Parses the command line after `leased audit`. */
+export function readAuditCommand(
+  argv: readonly string[],
+  processInfo: ProcessInfo,
+): CommandLine<AuditOptions> {
+  const { values, errors } = parseOptions(argv, AUDIT_OPTIONS);
+  if (values.help) return { kind: "print", text: helpText(processInfo.version) };
+  if (values.license) return { kind: "print", text: license.trimEnd() };
+  const address = (name: string, text: string): Address =>
+    valueOr(
+      { hostname: "", port: 0 },
+      () => readServerAddress(text),
+      errors,
+      `--${name} ${JSON.stringify(text)}`,
+    );
+  const logFormat = values["log-format"];
+  const options: AuditOptions = {
+    proxy: address("proxy", values.proxy),
+    caches: values.cache.map((text) => address("cache", text)),
+    proxyLoginFile: values["proxy-login"],
+    cacheLoginFile: values["cache-login"],
+    proxyCaCertPath: values["proxy-ca-cert"],
+    cacheCaCertPath: values["cache-ca-cert"],
+    prefix: values.prefix,
+    timeoutMs: values.timeout,
+    logFormat,
+  };
+  return errors.length > 0 ? { kind: "refuse", errors, logFormat } : { kind: "run", options };
+}
+
+/** Returns the text of `leased audit --help`. */
+function helpText(version: string): string {
+  return [
+    `leased ${version}: compares caches with the database behind an update-token proxy`,
+    "",
+    "Usage: leased audit [options]",
+    ...helpLines(optionTexts(AUDIT_OPTIONS)),
+    "",
+    "Exit status:",
+    ...EXIT_STATUS.map((line) => `  ${line}`),
+  ].join("\n");
+}

@@ -1,0 +1,151 @@
+import { obey } from "../../cli/command_line.ts";
+import { ExitCode } from "../../cli/exit.ts";
+import { writeRefusal } from "../../process/log.ts";
+import { hostPortText } from "../../net/transport.ts";
+import {
+  fileNeeds,
+  type Need,
+  permissionHost,
+  refusedForPermissions,
+} from "../../process/permissions.ts";
+import { readProcessInfo } from "../../process/info.ts";
+import { reasonOf } from "../../process/reason.ts";
+import { type DialOptions, readDialOptions } from "../../peers/dial.ts";
+import { auditCache, noCounts } from "./audit.ts";
+import { CacheView } from "./cache_view.ts";
+import { type AuditOptions, readAuditCommand } from "./options.ts";
+import { type Address, PeerError } from "../../peers/peer.ts";
+import { ProxyView } from "./origin_view.ts";
+import { Report } from "./report.ts";
+
+const TASK = "or use deno task audit, which may read this folder";
+
+/** `leased audit` */
+export function runAudit(argv: readonly string[]): Promise<ExitCode> {
+  return obey(readAuditCommand(argv, readProcessInfo()), (options) => {
+    const command = { run: "deno run", argv: ["audit", ...argv], cost: "" };
+    if (refusedForPermissions(neededPermissions(options), command, options.logFormat)) {
+      return Promise.resolve(ExitCode.NO_PERMISSION);
+    }
+    return auditCaches(options);
+  });
+}
+
+/**
+ * Compares caches with the database, one cache after the other. A cache that fails is named on stderr, and the others
+ * are compared all the same; without the proxy nothing can be.
+ */
+async function auditCaches(options: AuditOptions): Promise<ExitCode> {
+  let dials: Dials;
+  try {
+    dials = dialsOf(options);
+  } catch (error) {
+    writeRefusal(options.logFormat, "audit_failed", reasonOf(error));
+    return ExitCode.OS_ERROR;
+  }
+  const report = new Report();
+  let different = 0;
+  let failed = 0;
+  const fail = (error: unknown): void => {
+    if (!(error instanceof PeerError)) throw error;
+    report.abandon();
+    failed++;
+    writeRefusal(options.logFormat, "audit_failed", error.message);
+  };
+  try {
+    for (const address of await cachesOf(options, dials)) {
+      const counts = noCounts();
+      try {
+        await auditOne(address, options, dials, counts, report);
+      } catch (error) {
+        fail(error);
+      }
+      different += counts.different;
+    }
+  } catch (error) {
+    fail(error);
+  }
+  if (different > 0) return ExitCode.DIFFERENT;
+  return failed > 0 ? ExitCode.UNAVAILABLE : ExitCode.OK;
+}
+
+/** Caches that only the proxy knows may need more than what is granted, or not. */
+function neededPermissions(options: AuditOptions): Need[] {
+  const { proxy, caches } = options;
+  const files = [
+    options.proxyLoginFile,
+    options.cacheLoginFile,
+    options.proxyCaCertPath,
+    options.cacheCaCertPath,
+  ];
+  const net = (purpose: string, { hostname, port }: Address): Need => ({
+    descriptor: { name: "net", host: permissionHost(hostname, port) },
+    purpose,
+    alternative: TASK,
+  });
+  return [
+    net("ask the proxy (--proxy)", proxy),
+    ...caches.map((cache) => net("read the caches (--cache)", cache)),
+    ...caches.length > 0
+      ? []
+      : [{ descriptor: { name: "net" as const }, purpose: "", optional: true }],
+    ...files.filter((path) => path !== "").flatMap((path) =>
+      fileNeeds(["read"], [path], `read ${path}`, TASK)
+    ),
+  ];
+}
+
+/** How to connect. */
+interface Dials {
+  readonly proxy: DialOptions;
+  readonly cache: DialOptions;
+}
+
+/** @throws When a file cannot be read, or has another form. */
+function dialsOf(options: AuditOptions): Dials {
+  const { timeoutMs } = options;
+  return {
+    proxy: readDialOptions(timeoutMs, options.proxyLoginFile, options.proxyCaCertPath),
+    cache: readDialOptions(timeoutMs, options.cacheLoginFile, options.cacheCaCertPath),
+  };
+}
+
+async function cachesOf(
+  { proxy, caches }: AuditOptions,
+  dials: Dials,
+): Promise<readonly Address[]> {
+  if (caches.length > 0) return caches;
+  const view = await ProxyView.connect(proxy, dials.proxy);
+  try {
+    return await view.caches();
+  } finally {
+    view.close();
+  }
+}
+
+/** @throws PeerError */
+async function auditOne(
+  address: Address,
+  { proxy, prefix }: AuditOptions,
+  dials: Dials,
+  counts: ReturnType<typeof noCounts>,
+  report: Report,
+): Promise<void> {
+  const name = hostPortText(address.hostname, address.port);
+  const rows = await ProxyView.connect(proxy, dials.proxy);
+  try {
+    const cache = await CacheView.connect(address, dials.cache);
+    try {
+      report.start(name, report.showsProgress ? await cache.count() : 0);
+      await auditCache(cache, rows, prefix, counts, {
+        difference: (difference) => report.difference(name, difference),
+        progress: (keys) => report.progress(keys),
+      });
+      report.end(name, counts);
+    } finally {
+      cache.close();
+    }
+  } finally {
+    rows.close();
+  }
+}

@@ -1,0 +1,106 @@
+import { parseOptions } from "../cli/argv.ts";
+import { type CommandLine, obey } from "../cli/command_line.ts";
+import { ExitCode } from "../cli/exit.ts";
+import { helpLines, optionTexts } from "../cli/help.ts";
+import { INIT_OPTIONS } from "../cli/option_table.ts";
+import { configureLog, type LogFormat, logProcess } from "../process/log.ts";
+import { type ProcessInfo, readProcessInfo } from "../process/info.ts";
+import { reasonOf } from "../process/reason.ts";
+import { handleSignals } from "../process/signals.ts";
+import { databaseName } from "../databases/backend.ts";
+import { type DatabaseOptions, openBackend } from "../databases/open_backend.ts";
+import { postgresFollowSchema } from "../databases/postgres/publication.ts";
+import { postgresSchema, sqliteSchema } from "../databases/schema.ts";
+import { followSchemaOf } from "../databases/sqlite/triggers.ts";
+import { toDatabaseOptions } from "../rows/row_arguments.ts";
+import { Views } from "../databases/views/view.ts";
+import { readViewsFile } from "../databases/views/views_file.ts";
+
+/** Matches the errors of PostgreSQL and SQLite about a user who may not create tables. */
+const NOT_PERMITTED = /permission denied|must be owner|readonly database/;
+
+/** The objects that `init` makes. */
+interface InitOptions extends DatabaseOptions {
+  /** Whether an origin is to follow the changes of other writers. */
+  readonly follows: boolean;
+  readonly views: Views;
+  readonly logFormat: LogFormat;
+}
+
+/** `leased proxy init`: prints the SQL that makes the tables, or runs it. */
+export function runInit(argv: readonly string[]): Promise<ExitCode> {
+  return obey(readInitCommand(argv, readProcessInfo()), makeTables);
+}
+
+function readInitCommand(
+  argv: readonly string[],
+  processInfo: ProcessInfo,
+): CommandLine<InitOptions> {
+  const { values, errors } = parseOptions(argv, INIT_OPTIONS);
+  if (values.help) return { kind: "print", text: helpText(processInfo.version) };
+  const logFormat = values["log-format"];
+  if (values.views !== "" && !values.follow) errors.push("--views: needs --follow");
+  const views = values.views === "" ? Views.NONE : viewsOf(values.views, errors);
+  const options = {
+    ...toDatabaseOptions(values, errors),
+    follows: values.follow,
+    views,
+    logFormat,
+  };
+  if (errors.length > 0) return { kind: "refuse", errors, logFormat };
+  return values.run ? { kind: "run", options } : { kind: "print", text: schemaOf(options) };
+}
+
+/** Reads the file of views, or adds its mistakes. */
+function viewsOf(path: string, errors: string[]): Views {
+  try {
+    return readViewsFile(path, [""]);
+  } catch (error) {
+    errors.push(`--views: ${reasonOf(error)}`);
+    return Views.NONE;
+  }
+}
+
+/** Makes the tables that are missing, for a user who may create tables. Changes nothing the second time. */
+async function makeTables(options: InitOptions): Promise<ExitCode> {
+  configureLog(options.logFormat, () => 0);
+  handleSignals((_signal, statusAtExit) => Deno.exit(statusAtExit), () => {});
+  const database = databaseName(options.database);
+  try {
+    const backend = await openBackend(options);
+    try {
+      const lack = options.follows ? await backend.prepareChanges(options.views) : null;
+      if (lack !== null) logProcess("warning", "cannot_follow", lack, { database });
+    } finally {
+      await backend.close();
+    }
+  } catch (error) {
+    const reason = reasonOf(error);
+    const advice = NOT_PERMITTED.test(reason) ? "; run init as a user who may create tables" : "";
+    const message = `cannot make the tables in ${database}${advice}: ${reason}`;
+    logProcess("fatal", "cannot_start", message, { reason });
+    return ExitCode.OS_ERROR;
+  }
+  logProcess("info", "initialized", `the tables are in ${database}`, { database });
+  return ExitCode.OK;
+}
+
+/** Returns the SQL that creates the tables, to be executed by a user who may create tables. */
+function schemaOf({ database, names, follows, views }: InitOptions): string {
+  const isFile = database.kind === "sqlite";
+  const schema = isFile ? sqliteSchema(names) : postgresSchema(names);
+  if (!follows) return schema.trimEnd();
+  const more = isFile
+    ? followSchemaOf(database.path, names, views)
+    : postgresFollowSchema(names, views);
+  return (schema + more).trimEnd();
+}
+
+function helpText(version: string): string {
+  return [
+    `leased ${version}: makes the tables of rows`,
+    "",
+    "Usage: leased proxy init [options]  print the SQL that makes the tables; with --run, run it",
+    ...helpLines(optionTexts(INIT_OPTIONS)),
+  ].join("\n");
+}

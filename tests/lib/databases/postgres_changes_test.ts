@@ -1,0 +1,172 @@
+// The log of PostgreSQL, read by hand: what is taken, confirmed and read again.
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import type { Changes, ChangeStream } from "../../../lib/databases/changes.ts";
+import { openPostgres, type PostgresBackend } from "../../../lib/databases/postgres/backend.ts";
+import { DEFAULT_TABLE } from "../../../lib/databases/table.ts";
+import { Views } from "../../../lib/databases/views/view.ts";
+import { sharedPostgres, testDatabases } from "../../support/servers/databases.ts";
+import { until } from "../../support/servers/server_process.ts";
+
+/** Single changes, more than wait to be taken at once. */
+const MANY = 12_000;
+
+interface Parts {
+  readonly backend: PostgresBackend;
+  readonly execute: (sql: string) => Promise<string>;
+}
+
+function testChanges(name: string, test: (parts: Parts) => Promise<void>): void {
+  testDatabases(name, async ({ url }) => {
+    const server = await sharedPostgres();
+    const settings = { connectionsMax: 2, timeoutMs: 20_000 };
+    const backend = await openPostgres(url, DEFAULT_TABLE, settings);
+    try {
+      await backend.prepareChanges(Views.NONE);
+      await test({ backend, execute: (sql) => server.execute(sql, url) });
+    } finally {
+      await backend.close();
+    }
+  }, ["PostgreSQL"]);
+}
+
+async function openStream(backend: PostgresBackend): Promise<ChangeStream> {
+  const stream = await backend.openChanges(true);
+  await stream.begin();
+  return stream;
+}
+
+/** Takes changes until one has the key. @returns All of them. */
+async function takeUntil(stream: ChangeStream, key: string): Promise<Changes[]> {
+  for (const taken: Changes[] = [];;) {
+    const changes = await stream.next();
+    assertEquals(changes.isFlood, false, `${changes.count} changes at once: no keys are known`);
+    if (changes.count > 0) taken.push(changes);
+    if (changes.keys.includes(key)) return taken;
+  }
+}
+
+testChanges("a stream that nobody takes changes from waits, and goes on", async ({
+  backend,
+  execute,
+}) => {
+  const stream = await openStream(backend);
+  await execute(
+    `DO $$ BEGIN FOR i IN 1..${MANY} LOOP INSERT INTO kv (key) VALUES (('k' || i)::bytea); COMMIT; END LOOP; END $$`,
+  );
+  // Nothing is taken until the server can send no more: its socket is full, or it has sent everything.
+  const sender = "SELECT coalesce(wait_event, '') LIKE 'WalSender%' AND " +
+    "(wait_event = 'WalSenderWriteData' OR sent_lsn = pg_current_wal_flush_lsn()) " +
+    "FROM pg_stat_replication JOIN pg_stat_activity USING (pid)";
+  // A stream that reads has read something after queries by another process.
+  let end = -1n;
+  let looks = 0;
+  await until(async () => {
+    const isIdle = await execute(sender) === "t";
+    looks = isIdle && stream.endPosition === end ? looks + 1 : 0;
+    end = stream.endPosition;
+    return looks === 3;
+  });
+  const taken = await takeUntil(stream, `k${MANY}`);
+  await stream.close();
+  assertEquals(taken.reduce((sum, { count }) => sum + count, 0), MANY);
+  assertEquals(new Set(taken.flatMap(({ keys }) => keys)).size, MANY);
+  const sizes = taken.map(({ keys }) => keys.length);
+  assert(Math.max(...sizes) < MANY, `taken at once: ${sizes}`);
+});
+
+testChanges("changes that are not confirmed are sent again", async ({ backend, execute }) => {
+  const stream = await openStream(backend);
+  const add = (key: string): Promise<string> =>
+    execute(`INSERT INTO kv (key) VALUES ('${key}'::bytea)`);
+  await add("one");
+  const first = await takeUntil(stream, "one");
+  await add("two");
+  const second = await takeUntil(stream, "two");
+  await add("three");
+  await until(() => stream.endPosition > second.at(-1)!.position);
+  await stream.confirm(first.at(-1)!.position);
+  // The server has asked for the position, too.
+  const read = stream.retainedBytes;
+  await until(() => stream.retainedBytes !== read);
+  await stream.close();
+  const again = await openStream(backend);
+  assertEquals(again.gap, null);
+  const taken = await takeUntil(again, "three");
+  await again.close();
+  assertEquals(taken.flatMap(({ keys }) => keys), ["two", "three"]);
+});
+
+testChanges("another timeline or another server than the noted one is a gap", async ({
+  backend,
+  execute,
+}) => {
+  const first = await openStream(backend);
+  await first.close();
+  // As after a failover, and after a restore elsewhere: the note came with the data.
+  for (const [pattern, other] of [["^(\\S+) \\S+", "\\1 0000FFFF"], ["^\\S+", "7"]]) {
+    await execute(
+      `UPDATE leased_follow SET place = regexp_replace(place, '${pattern}', '${other}')`,
+    );
+    const stream = await openStream(backend);
+    assertMatch(stream.gap ?? "", /the server, its timeline, .* has changed/);
+    await stream.close();
+    const again = await openStream(backend);
+    assertEquals(again.gap, null);
+    await again.close();
+  }
+});
+
+testChanges("a slot that the server has given up is a gap", async ({ backend, execute }) => {
+  const stream = await openStream(backend);
+  await stream.close();
+  await execute("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'");
+  await execute("SELECT pg_reload_conf()");
+  await until(async () => {
+    await execute("SELECT pg_logical_emit_message(false, 'filler', repeat('x', 1000000))");
+    await execute("SELECT pg_switch_wal()");
+    await execute("CHECKPOINT");
+    const state = "SELECT wal_status FROM pg_replication_slots WHERE database = current_database()";
+    return (await execute(state)).trim() === "lost";
+  });
+  const again = await backend.openChanges(true);
+  await execute("ALTER SYSTEM RESET max_slot_wal_keep_size");
+  await execute("SELECT pg_reload_conf()");
+  assertMatch(again.gap!, /is lost: max_slot_wal_keep_size/);
+  await again.begin();
+  await execute("INSERT INTO kv (key) VALUES ('one'::bytea)");
+  await takeUntil(again, "one");
+  await again.close();
+});
+
+testChanges("a new slot is a gap until everything is emptied", async ({ backend, execute }) => {
+  await (await openStream(backend)).close();
+  await until(async () => {
+    const drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots " +
+      "WHERE database = current_database()";
+    return await execute(drop).then(() => true, () => false);
+  });
+  for (const reason of [/does not exist/, /was not followed before/]) {
+    const unbegun = await backend.openChanges(true);
+    assertMatch(unbegun.gap!, reason);
+    await unbegun.close();
+  }
+  await (await openStream(backend)).close();
+  const whole = await backend.openChanges(true);
+  assertEquals(whole.gap, null);
+  await whole.close();
+});
+
+testChanges("the connection of an origin before is ended", async ({ backend, execute }) => {
+  const before = await openStream(backend);
+  let after: ChangeStream | null = null;
+  await until(async () => {
+    const stream = await backend.openChanges(true);
+    // The server needs a while to end the other one.
+    await stream.begin().then(() => after = stream, () => stream.close());
+    return after !== null;
+  });
+  await execute("INSERT INTO kv (key) VALUES ('one'::bytea)");
+  await takeUntil(after!, "one");
+  await after!.close();
+  await before.close();
+});
