@@ -2,18 +2,18 @@ import type { ExitCode } from "./lib/cli/exit.ts";
 import { splitSubcommand, type SubcommandName } from "./lib/cli/subcommand.ts";
 import { listenToSignals } from "./lib/process/signals.ts";
 
-/** `leased proxy` is a name for a server with a database, with a port and a file of its own. */
-const PROXY = ["--port", "11311", "--db", "sqlite:leased.db"];
+/** `leased rows` is a name for a server with a database, with a port and a file of its own. */
+const ROWS = ["--port", "11311", "--db", "sqlite:leased.db"];
 
 type Run = (argv: readonly string[]) => ExitCode | Promise<ExitCode>;
 
 /** Each loads its modules when it runs. */
 const RUN: Readonly<Record<SubcommandName, Run>> = {
   "": serve,
-  proxy: async (argv) =>
+  rows: async (argv) =>
     argv[0] === "init"
       ? (await import("./lib/operator/init.ts")).runInit(argv.slice(1))
-      : serve([...PROXY, ...argv]),
+      : serve([...ROWS, ...argv]),
   audit: async (argv) => (await import("./lib/operator/audit/run.ts")).runAudit(argv),
   views: async (argv) => (await import("./lib/operator/views_check.ts")).runViews(argv),
   top: async (argv) => (await import("./lib/operator/top/run.ts")).runTop(argv),
@@ -35,5 +35,5 @@ async function serve(argv: readonly string[]): Promise<ExitCode> {
 
 const { subcommand, rest } = splitSubcommand(Deno.args);
 // Before the other modules are loaded: a signal ends a start at once. Signals end the other subcommands, too.
-if (subcommand === "" || subcommand === "proxy") listenToSignals();
+if (subcommand === "" || subcommand === "rows") listenToSignals();
 Deno.exit(await RUN[subcommand](rest));

@@ -2,7 +2,7 @@
 
 import manifest from "../deno.json" with { type: "json" };
 
-const LOCK = "../lib/rows/databases/postgres/deno.lock";
+const LOCK = "../lib/databases/postgres/deno.lock";
 
 interface LockFile {
   /** By name and version, with the peers behind an underscore: `pg@8.1.0_x@1.0.0`. */

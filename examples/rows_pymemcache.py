@@ -1,4 +1,4 @@
-"""Writes and reads a row through a server with a database: deno task proxy"""
+"""Writes and reads a row through a server with a database: deno task rows"""
 
 from pymemcache.client.base import Client
 

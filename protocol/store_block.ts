@@ -89,7 +89,7 @@ function storeComplete(conversation: RequestConversation, end: number): Outcome 
 /** Reserves memory for a long value that has arrived in part; without memory, skips the block. */
 function reserveBlock(conversation: RequestConversation): Outcome | Block {
   const { operation, cache } = conversation.thread;
-  if (cache.parking !== null && cache.parking.leavesAhead()) return Outcome.PARKED;
+  if (cache.parking !== null && cache.parking.endsLookAhead()) return Outcome.PARKED;
   const outcome = cache.reserved.reserve(operation);
   if (outcome === Outcome.OK) return Block.ARRIVING;
   swallowBlock(conversation);

@@ -17,12 +17,12 @@ export const PENDING_BYTES_MAX = 8 * 1024;
 export const LINE_LENGTH_MAX = 2048;
 /** Unfinished values up to this wait in the input; longer ones are stored piece by piece as they arrive. */
 export const BUFFERED_VALUE_BYTES_MAX = 4096;
-/** A long value that arrives in pieces has memory for at most so much that has not arrived, */
+/** The most bytes that a long value has memory for before they arrive. */
 export const RESERVED_AHEAD_BYTES = 128 * 1024;
 /**
- * and for at most so many times what has arrived: a client that announces values and sends none evicts nothing. The
- * first kibibyte brings all of it: with a smaller factor, a set of 100 KB needs three reads instead of one and 40 %
- * more CPU time.
+ * The most memory of a value that arrives, as a multiple of the bytes that have arrived: a client that announces values
+ * and sends none evicts nothing. The first kibibyte brings all of RESERVED_AHEAD_BYTES: with a smaller factor, a set of
+ * 100 KB needs three reads instead of one and 40 % more CPU time.
  */
 export const RESERVED_AHEAD_FACTOR = 128;
 /** The first bytes of a value have memory before they arrive, if the connection has bytes to read. */

@@ -124,7 +124,7 @@ export class RowCache extends Cache {
   override removeAndLease(operation: Operation): Outcome {
     const { parking } = this;
     if (!parking.isRow(operation) || this.#holdsLease(operation)) {
-      return parking.leavesAhead() ? Outcome.PARKED : super.removeAndLease(operation);
+      return parking.endsLookAhead() ? Outcome.PARKED : super.removeAndLease(operation);
     }
     const { deadlineSec } = operation;
     const outcome = this.#noted(operation, parking.remove(operation));
@@ -186,7 +186,7 @@ export class RowCache extends Cache {
   override store(operation: Operation): Outcome {
     const isRow = operation.isCommand || this.parking.isRow(operation);
     if (isRow) return this.#storeRow(operation);
-    return this.parking.leavesAhead() ? Outcome.PARKED : super.store(operation);
+    return this.parking.endsLookAhead() ? Outcome.PARKED : super.store(operation);
   }
 
   /** RaU needs the lock, which ends when the row is stored. @param value As for `RowParking.store`. */
@@ -196,7 +196,7 @@ export class RowCache extends Cache {
       return Outcome.NOT_LOCKED;
     }
     if (this.#isGivenBack(operation)) {
-      if (parking.leavesAhead()) return Outcome.PARKED;
+      if (parking.endsLookAhead()) return Outcome.PARKED;
       super.remove(operation);
       return Outcome.STORED;
     }
@@ -249,12 +249,12 @@ export class RowCache extends Cache {
   }
 
   override refuseBadChunk(operation: Operation): Outcome {
-    return this.parking.leavesAhead() ? Outcome.PARKED : super.refuseBadChunk(operation);
+    return this.parking.endsLookAhead() ? Outcome.PARKED : super.refuseBadChunk(operation);
   }
 
   override remove(operation: Operation): Outcome {
     if (!this.parking.isRow(operation) || this.#holdsLease(operation)) {
-      return this.parking.leavesAhead() ? Outcome.PARKED : super.remove(operation);
+      return this.parking.endsLookAhead() ? Outcome.PARKED : super.remove(operation);
     }
     const outcome = this.#noted(operation, this.parking.remove(operation));
     // The lock goes with what its holder deletes.
@@ -265,7 +265,7 @@ export class RowCache extends Cache {
   override touch(operation: Operation): Outcome {
     const { parking } = this;
     if (!parking.isRow(operation)) {
-      return parking.leavesAhead() ? Outcome.PARKED : super.touch(operation);
+      return parking.endsLookAhead() ? Outcome.PARKED : super.touch(operation);
     }
     if (parking.mayTouch(operation.deadlineSec)) {
       return this.#noted(operation, parking.touch(operation));
@@ -282,6 +282,6 @@ export class RowCache extends Cache {
     if (this.parking.isRow(operation)) {
       return this.#noted(operation, this.parking.count(operation, increment));
     }
-    return this.parking.leavesAhead() ? Outcome.PARKED : super.incrDecr(operation, increment);
+    return this.parking.endsLookAhead() ? Outcome.PARKED : super.incrDecr(operation, increment);
   }
 }

@@ -4,7 +4,7 @@ import { textOf } from "./support/sessions/side.ts";
 
 // `deno task` downloads every package that deno.lock names before it starts a command. So deno.lock
 // names the server's packages only, tests/deno.lock names those that tests need as well, and
-// lib/databases/postgres/deno.lock the driver that a proxy before PostgreSQL imports when it starts.
+// lib/databases/postgres/deno.lock the driver that an origin before PostgreSQL imports when it starts.
 
 /** The files that the server's threads start from. */
 const ENTRIES = ["main.ts", "lib/server/worker.ts"];
@@ -47,7 +47,7 @@ async function packagesOf(entry: string): Promise<Set<string>> {
 
 const server = (readJson("deno.lock") as LockFile).npm;
 const tests = (readJson("tests/deno.lock") as LockFile).npm;
-const proxy = (readJson("lib/databases/postgres/deno.lock") as LockFile).npm;
+const origin = (readJson("lib/databases/postgres/deno.lock") as LockFile).npm;
 const testOnly = Object.keys(tests).filter((name) => !(name in server));
 
 Deno.test("deno.lock names exactly the packages that the server imports", async () => {
@@ -62,16 +62,16 @@ Deno.test("a test-only package in a module graph is found", async () => {
   assert(testOnly.some((name) => packages.has(name)), "fast-check and pure-rand");
 });
 
-Deno.test("the proxy's lock file names what the server and the driver of PostgreSQL import", async () => {
+Deno.test("the origin's lock file names what the server and the driver of PostgreSQL import", async () => {
   const graphs = await Promise.all(
     [...ENTRIES, "lib/databases/postgres/backend.ts"].map(packagesOf),
   );
   const imported = new Set(graphs.flatMap((graph) => [...graph]));
-  assertEquals(Object.keys(proxy).toSorted(), [...imported].toSorted());
+  assertEquals(Object.keys(origin).toSorted(), [...imported].toSorted());
 });
 
-Deno.test("deno.lock, the proxy's and tests/deno.lock agree, and neither changes by itself", () => {
-  for (const [name, { integrity }] of Object.entries({ ...server, ...proxy })) {
+Deno.test("deno.lock, the origin's and tests/deno.lock agree, and neither changes by itself", () => {
+  for (const [name, { integrity }] of Object.entries({ ...server, ...origin })) {
     assertEquals(tests[name]?.integrity, integrity, name);
   }
   assert(testOnly.length > 0, "tests have packages of their own");

@@ -36,9 +36,9 @@ const NOT_RUN: readonly (readonly [start: string, reason: string])[] = [
   ["deno task bench ", "takes minutes, and other servers to compare with"],
   ["deno task explore", "takes minutes; tests/explorer runs smaller ones"],
   ["deno task mutate", "takes an hour; .ci/run tries a few mutants"],
-  ["deno task proxy init", "documented with a database that is not there"],
+  ["deno task rows init", "documented with a database that is not there"],
   [
-    "deno task proxy --db sqlite:shop.db",
+    "deno task rows --db sqlite:shop.db",
     "follows a file that only a reader makes; tests/lib/databases/views/views_test.ts has one",
   ],
   ["psql ", "needs a database; tests/lib/databases/views/views_test.ts has one"],

@@ -24,7 +24,7 @@ interface Attempt {
 }
 
 /** Clock, timers and log; tests replace them. */
-export interface AuthenticatorWorld {
+export interface AuthenticatorContext {
   nowMs(): number;
   /** Calls back after a time. @returns A function that prevents it. */
   after(ms: number, callback: () => void): () => void;
@@ -44,7 +44,7 @@ interface QueuedHash {
  * threads of the runtime's pool, and both the number of checks in progress and the memory are bounded.
  */
 export class Authenticator {
-  readonly #world: AuthenticatorWorld;
+  readonly #context: AuthenticatorContext;
   readonly #throttle = new Throttle();
   /** Key of the digests that are compared: the time of a comparison reveals nothing about the password. */
   readonly #key = randomBytes(32);
@@ -64,8 +64,8 @@ export class Authenticator {
   readonly #sleepers = new Set<() => void>();
   #stopped = false;
 
-  constructor(users: Users, world: AuthenticatorWorld) {
-    this.#world = world;
+  constructor(users: Users, context: AuthenticatorContext) {
+    this.#context = context;
     this.#users = users;
     this.#decoy = decoyOf(users);
   }
@@ -93,13 +93,13 @@ export class Authenticator {
   /** Returns the user's access. Access.NONE: wrong name or password, or too many attempts. */
   async check(attempt: Attempt): Promise<Access> {
     const { address } = attempt;
-    const waitMs = this.#throttle.reserve(address, this.#world.nowMs());
+    const waitMs = this.#throttle.reserve(address, this.#context.nowMs());
     if (waitMs === null) return await this.#refuseLate();
     if (waitMs > 0 && !await this.#sleep(waitMs)) return Access.NONE;
     if (this.#stopped || !attempt.isAwaited()) return Access.NONE;
     const access = await this.#accessOf(attempt);
-    if (access === Access.NONE && this.#throttle.failed(address, this.#world.nowMs())) {
-      this.#world.slowed(address);
+    if (access === Access.NONE && this.#throttle.failed(address, this.#context.nowMs())) {
+      this.#context.slowed(address);
     }
     return access;
   }
@@ -114,7 +114,7 @@ export class Authenticator {
   async #sleep(ms: number): Promise<boolean> {
     if (this.#sleepers.size >= SLOWED_MAX || this.#stopped) return false;
     const { promise, resolve } = Promise.withResolvers<void>();
-    const cancel = this.#world.after(ms, resolve);
+    const cancel = this.#context.after(ms, resolve);
     this.#sleepers.add(resolve);
     await promise;
     this.#sleepers.delete(resolve);

@@ -59,11 +59,6 @@ export class Throttle {
     return this.#rows.has(address);
   }
 
-  /** Number of addresses remembered. */
-  get size(): number {
-    return this.#rows.size;
-  }
-
   #forget(row: Row, nowMs: number): void {
     const halvings = Math.floor((nowMs - row.failedAtMs) / HALF_LIFE_MS);
     if (halvings < 1) return;

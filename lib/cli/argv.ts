@@ -33,13 +33,15 @@ export type ServerArguments = ParsedOptions<RowOf<typeof SERVER_OPTIONS>>;
  * Reads a command line by the groups of its command. Never throws: `errors` lists all mistakes.
  *
  * @param operands The option of kind `list` that takes arguments without a dash; by default they are mistakes.
+ * @param secondNames Names of earlier versions, and the options that they are.
  */
 export function parseOptions<Groups extends readonly OptionGroup[]>(
   argv: readonly string[],
   groups: Groups,
   operands?: RowOf<Groups>[0],
+  secondNames: Readonly<Record<string, RowOf<Groups>[0]>> = {},
 ): ParsedOptions<RowOf<Groups>> {
-  const parser = new Parser(groups.flatMap(([, rows]) => rows), operands);
+  const parser = new Parser(groups.flatMap(([, rows]) => rows), operands, secondNames);
   parser.parse(argv);
   return parser as unknown as ParsedOptions<RowOf<Groups>>;
 }
@@ -57,9 +59,15 @@ class Parser {
   readonly #byLetter: ReadonlyMap<string, OptionRow>;
 
   readonly #operands: OptionRow | undefined;
+  readonly #secondNames: ReadonlyMap<string, string>;
 
-  constructor(rows: readonly OptionRow[], operands = "") {
+  constructor(
+    rows: readonly OptionRow[],
+    operands = "",
+    secondNames: Readonly<Record<string, string>>,
+  ) {
     this.#rows = new Map(rows.map((row) => [row[0], row]));
+    this.#secondNames = new Map(Object.entries(secondNames));
     this.#operands = this.#rows.get(operands);
     this.#byLetter = new Map(rows.map((row) => [row[1], row]));
     for (const row of rows) this.values[row[0]] = presetOf(row);
@@ -86,7 +94,8 @@ class Parser {
 
   /** Reads `name`, `no-name` or `name=value`. @returns The option whose value is the next argument. */
   #readLong(argument: string): OptionRow | undefined {
-    const { name, text } = splitWord(argument);
+    const { name: given, text } = splitWord(argument);
+    const name = this.#secondNames.get(given) ?? given;
     const row = this.#rows.get(name);
     const negated = row === undefined ? this.#negated(name) : undefined;
     if (negated !== undefined) this.#take(negated, `--${name}`, text, true);

@@ -7,7 +7,7 @@ export const ExitCode = {
   DIFFERENT: 1,
   /** The command line has a mistake. */
   USAGE: 64,
-  /** Another proxy has taken over; or an audit or the doctor cannot reach or understand a server. */
+  /** Another origin has taken over; or an audit or the doctor cannot reach or understand a server. */
   UNAVAILABLE: 69,
   /** A thread failed, or the check at exit found a fault in the store. */
   SOFTWARE: 70,

@@ -25,7 +25,7 @@ interface CommandLine {
 }
 
 const GROUPS: Readonly<Record<string, readonly OptionGroup[]>> = {
-  proxy: SERVER_OPTIONS,
+  rows: SERVER_OPTIONS,
   audit: AUDIT_OPTIONS,
   views: VIEWS_OPTIONS,
   top: TOP_OPTIONS,
@@ -33,7 +33,7 @@ const GROUPS: Readonly<Record<string, readonly OptionGroup[]>> = {
 };
 /** Words that stand before the options of a subcommand. */
 const FIRST_WORDS: Readonly<Record<string, readonly string[]>> = {
-  proxy: ["init"],
+  rows: ["init"],
   views: ["check"],
 };
 const NAMES = SUBCOMMANDS.map(([name]) => name);
@@ -62,7 +62,7 @@ function rowsOf(groups: readonly OptionGroup[]): OptionRow[] {
 
 /** Returns the man page leased(1), for man(7) macros. */
 export function manPage(version: string): string {
-  const titled = COMMAND_LINES.filter(({ name, groups }) => name !== "proxy" && groups.length > 0);
+  const titled = COMMAND_LINES.filter(({ name, groups }) => name !== "rows" && groups.length > 0);
   const [first] = helpText(version).split("\n");
   return [
     `.TH LEASED 1 "" "leased ${version}" "User Commands"`,

@@ -304,14 +304,14 @@ const ROW_CACHES = [
 
 // deno-fmt-ignore
 const AUDIT = [
-  ["proxy",         "",   "text",   "host:port",     NONE, NONE,  "127.0.0.1:11311", "proxy that reads the database"],
-  ["cache",         "",   "list",   "host:port",     NONE, NONE,  "",                "cache to compare; separate several with commas, or repeat the option; by default every cache of the proxy"],
-  ["proxy-login",   "",   "text",   "path",          NONE, NONE,  "",                "file with the line user:password for a proxy that asks for passwords"],
+  ["origin",        "",   "text",   "host:port",     NONE, NONE,  "127.0.0.1:11311", "server that reads the database"],
+  ["cache",         "",   "list",   "host:port",     NONE, NONE,  "",                "cache to compare; separate several with commas, or repeat the option; by default every cache of the origin"],
+  ["origin-login",  "",   "text",   "path",          NONE, NONE,  "",                "file with the line user:password for an origin that asks for passwords"],
   ["cache-login",   "",   "text",   "path",          NONE, NONE,  "",                "file with the line user:password for caches that ask for passwords; the level admin is needed to list keys"],
-  ["proxy-ca-cert", "",   "text",   "path",          NONE, NONE,  "",                "reach the proxy over TLS, and verify it against these certificates in PEM, beside the runtime's root certificates"],
-  ["cache-ca-cert", "",   "text",   "path",          NONE, NONE,  "",                "reach caches over TLS, and verify them as the proxy"],
+  ["origin-ca-cert", "",  "text",   "path",          NONE, NONE,  "",                "reach the origin over TLS, and verify it against these certificates in PEM, beside the runtime's root certificates"],
+  ["cache-ca-cert", "",   "text",   "path",          NONE, NONE,  "",                "reach caches over TLS, and verify them as the origin"],
   ["prefix",        "",   "text",   "text",          NONE, NONE,  "",                "compare only keys that begin with this text; needed when a cache also holds keys that are no rows"],
-  ["timeout",       "",   "whole",  "milliseconds",     1, INT31, "10000",           "how long a cache or the proxy may be silent"],
+  ["timeout",       "",   "whole",  "milliseconds",     1, INT31, "10000",           "how long a cache or the origin may be silent"],
 ] as const satisfies readonly OptionRow[];
 
 // deno-fmt-ignore
@@ -371,7 +371,7 @@ export const SERVER_OPTIONS = [
   ["Without effect", WITHOUT_EFFECT],
 ] as const satisfies readonly OptionGroup[];
 
-/** The options of `leased proxy init`. */
+/** The options of `leased rows init`. */
 export const INIT_OPTIONS = [
   ["Database", [...INIT, ...DATABASE, ...pick(ROWS, "row-expiry", "expiry-column")]],
   ["Process", pick(PROCESS, "log-format", "help")],

@@ -4,7 +4,7 @@ import { didYouMean } from "./values.ts";
 export type Subcommand = readonly [name: string, synopsis: string, summary: string];
 
 export const SUBCOMMANDS = [
-  ["proxy", "[init] [options]", "serve the rows of a database on port 11311"],
+  ["rows", "[init] [options]", "serve the rows of a database on port 11311"],
   ["audit", "[options]", "compare caches with the database behind them"],
   ["views", "check <file> [options]", "check a file of views against the database"],
   ["top", "[server ...] [options]", "watch servers in the terminal"],
@@ -13,6 +13,9 @@ export const SUBCOMMANDS = [
   ["man", "", "print the man page: leased man | man -l -"],
   ["completion", "bash|zsh|fish", "print completions for a shell"],
 ] as const satisfies readonly Subcommand[];
+/** Names of earlier versions. */
+const SECOND_NAMES: Readonly<Record<string, string>> = { proxy: "rows" };
+
 /** "": the server. */
 export type SubcommandName = "" | typeof SUBCOMMANDS[number][0];
 
@@ -26,7 +29,8 @@ export function splitSubcommand(
 ): { subcommand: SubcommandName; rest: readonly string[] } {
   const [first, ...others] = argv;
   if (first === "help") return splitSubcommand([...others, "--help"]);
-  const subcommand = SUBCOMMANDS.find(([name]) => name === first)?.[0];
+  const wanted = SECOND_NAMES[first ?? ""] ?? first;
+  const subcommand = SUBCOMMANDS.find(([name]) => name === wanted)?.[0];
   if (subcommand === undefined) return { subcommand: "", rest: argv };
   // Words like `init` may stand before the first option.
   const option = others.find((word) => word.startsWith("-"));

@@ -45,8 +45,8 @@ import {
 } from "./load_options.ts";
 import * as requests from "./requests.ts";
 import {
+  type FlowContext,
   FlowCounters,
-  type Hands,
   type LoadControl,
   type LoadRows,
   rowsOf,
@@ -114,7 +114,7 @@ const NO_LOAD = settingsOf({});
 // deno-lint-ignore no-explicit-any
 export class Cache<Value = any> extends Client<Value> {
   readonly #lanes = new Lanes<Outcome<Value>>();
-  readonly #hands: Hands<Value>;
+  readonly #context: FlowContext<Value>;
   /** Counts since the cache was made. */
   override readonly counters: FlowCounters = new FlowCounters();
 
@@ -123,7 +123,7 @@ export class Cache<Value = any> extends Client<Value> {
     options: ClientOptions<Value> = {},
   ) {
     super(servers, options);
-    this.#hands = {
+    this.#context = {
       codec: this.codec,
       counters: this.counters,
       isMissWhenDown: options.whenDown === "miss",
@@ -209,7 +209,7 @@ export class Cache<Value = any> extends Client<Value> {
     options.signal?.throwIfAborted();
     const found = new Map<string, T>();
     let failure: { readonly error: unknown } | undefined;
-    const run = new Run<Value>(this.#hands, settings, {
+    const run = new Run<Value>(this.#context, settings, {
       load: async (missing, control) => {
         const rows = rowsOf(await loadMany(missing.map((key) => names.get(key)!), control));
         return new Map(missing.map((key) => [key, rows.get(names.get(key)!)]));
@@ -291,7 +291,7 @@ export class Cache<Value = any> extends Client<Value> {
     const row = value === undefined ? undefined : this.encode(key, value);
     const bytes = keyBytes(key);
     const drive = async (flow: Flow<unknown, RowEnd>): Promise<RowEnd> =>
-      await new Run<unknown>(this.#hands as Hands<unknown>, NO_LOAD, { row }).drive(flow);
+      await new Run<unknown>(this.#context as FlowContext<unknown>, NO_LOAD, { row }).drive(flow);
     return await traced("putRow", key, async () => {
       const end = await drive(putRowFlow(bytes, randomUUID(), limitMs));
       if (end.outcome === "done") return end.version;
@@ -427,7 +427,7 @@ export class Cache<Value = any> extends Client<Value> {
   #begin(key: string, settings: Settings, load: LoadRows<Value>): Work<Outcome<Value>> {
     let settle!: (outcome: Outcome<Value>) => void;
     const answer = new Promise<Outcome<Value>>((resolve) => settle = resolve);
-    const run = new Run<Value>(this.#hands, settings, {
+    const run = new Run<Value>(this.#context, settings, {
       load,
       answer: (_, outcome) => settle(outcome),
     });
@@ -440,7 +440,7 @@ export class Cache<Value = any> extends Client<Value> {
     commit: () => Promise<Result> | Result,
     retry: (items: readonly Item[]) => Promise<void>,
   ): Promise<Result> {
-    const run = new Run<unknown>(this.#hands as Hands<unknown>, NO_LOAD, { commit });
+    const run = new Run<unknown>(this.#context as FlowContext<unknown>, NO_LOAD, { commit });
     try {
       const { result, unfinished } = await run.drive(flow);
       throwUnfinished(unfinished, retry);
@@ -459,13 +459,13 @@ export class Cache<Value = any> extends Client<Value> {
   }
 
   async #invalidate(keys: readonly string[], limitMs: number): Promise<void> {
-    const run = new Run<unknown>(this.#hands as Hands<unknown>, NO_LOAD, {});
+    const run = new Run<unknown>(this.#context as FlowContext<unknown>, NO_LOAD, {});
     const unfinished = await run.drive(invalidateFlow(keys, limitMs));
     throwUnfinished(unfinished, (items) => this.#invalidate(items, limitMs));
   }
 
   async #release(tokens: readonly Token[], limitMs: number): Promise<void> {
-    const run = new Run<unknown>(this.#hands as Hands<unknown>, NO_LOAD, {});
+    const run = new Run<unknown>(this.#context as FlowContext<unknown>, NO_LOAD, {});
     const unfinished = await run.drive(releaseFlow(tokens, limitMs));
     throwUnfinished(unfinished, (items) => this.#release(items, limitMs));
   }

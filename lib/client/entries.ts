@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import type { Codec, Encoded } from "./codecs.ts";
 import { type Item, look } from "./requests.ts";
-import type { Entry, Seen } from "./flows/steps.ts";
+import type { Entry, KeyState } from "./flows/steps.ts";
 import type { Request } from "./wire.ts";
 
 /** Client flag of an item that has no value: the row is absent, or the item exists only to be locked. */
@@ -60,7 +60,7 @@ export function lookFor<Value>(
   key: string,
   leaseSec: number,
   codec: Codec<Value>,
-): Request<Seen<Value>> {
+): Request<KeyState<Value>> {
   const request = look(key, leaseSec, (item) => ({
     entry: decodeEntry(codec, item),
     leftSec: item.leftSec,

@@ -15,11 +15,11 @@ import type {
   Fill,
   Flow,
   Held,
+  KeyState,
   Loaded,
+  LookResult,
   Outcome,
   RowReply,
-  Seen,
-  Sight,
   Step,
   StepKind,
   StepResults,
@@ -65,7 +65,7 @@ export class FlowCounters {
 }
 
 /** The part of a cache that its flows use. */
-export interface Hands<Value> {
+export interface FlowContext<Value> {
   readonly codec: Codec<Value>;
   readonly counters: FlowCounters;
   /** Whether a server that is away is a miss. */
@@ -96,13 +96,13 @@ const events = channel("leased:client");
 
 /** Executes the steps of one flow. */
 export class Run<Value> {
-  readonly #hands: Hands<Value>;
+  readonly #context: FlowContext<Value>;
   readonly #settings: Settings;
   readonly #application: Application<Value>;
   #loading: Promise<Loaded<Value>> | undefined;
 
-  constructor(hands: Hands<Value>, settings: Settings, application: Application<Value>) {
-    this.#hands = hands;
+  constructor(context: FlowContext<Value>, settings: Settings, application: Application<Value>) {
+    this.#context = context;
     this.#settings = settings;
     this.#application = application;
   }
@@ -143,31 +143,31 @@ export class Run<Value> {
         return this.#answer(step.key, step.outcome);
       case "sleep":
         this.#count("waits", []);
-        return sleep(step.ms, this.#hands.closing);
+        return sleep(step.ms, this.#context.closing);
       case "commit":
         return this.#application.commit!() as Promise<unknown>;
       case "invalidate":
         return this.#invalidate(step.keys);
       case "takeToken":
-        return this.#hands.call(requests.takeToken(step.key, step.owner));
+        return this.#context.call(requests.takeToken(step.key, step.owner));
       case "releaseToken":
         return this.#releaseToken(step.key, step.id);
       case "writeRow":
         return this.#writeRow(step.key, step.id);
       case "endToken":
-        return this.#hands.call(requests.endToken(step.key, step.id));
+        return this.#context.call(requests.endToken(step.key, step.id));
     }
   }
 
   #count(kind: keyof FlowCounters, keys: readonly string[]): void {
-    this.#hands.counters[kind] += keys.length || 1;
+    this.#context.counters[kind] += keys.length || 1;
     if (events.hasSubscribers) events.publish({ kind, keys });
   }
 
-  async #look(keys: readonly string[]): Promise<Sight<Value>> {
-    const { codec } = this.#hands;
+  async #look(keys: readonly string[]): Promise<LookResult<Value>> {
+    const { codec } = this.#context;
     const { leaseSec, tags } = this.#settings;
-    const seen = new Map<string, Seen<Value>>();
+    const seen = new Map<string, KeyState<Value>>();
     const versions: Record<string, string> = Object.create(null);
     let isTagAway = false;
     await Promise.all([
@@ -187,9 +187,9 @@ export class Run<Value> {
   /** @returns Undefined if the server is away and that is a miss. */
   async #orAway<Result>(request: Request<Result>): Promise<Result | undefined> {
     try {
-      return await this.#hands.call(request);
+      return await this.#context.call(request);
     } catch (error) {
-      if (this.#hands.isMissWhenDown && error instanceof ConnectionError) return undefined;
+      if (this.#context.isMissWhenDown && error instanceof ConnectionError) return undefined;
       throw error;
     }
   }
@@ -235,7 +235,7 @@ export class Run<Value> {
       let encoded: Encoded;
       let expiry: number;
       try {
-        encoded = encodeEntry((value) => this.#hands.encode(key, value), entry);
+        encoded = encodeEntry((value) => this.#context.encode(key, value), entry);
         expiry = expiryOf(ttlSec === 0 ? 0 : ttlSec + entry.graceSec);
       } catch (error) {
         await this.#drop([{ key, cas }]);
@@ -243,7 +243,7 @@ export class Run<Value> {
         return this.#count("tooLarge", [key]);
       }
       try {
-        const stored = await this.#hands.call(requests.store(key, encoded, expiry, { cas }));
+        const stored = await this.#context.call(requests.store(key, encoded, expiry, { cas }));
         if (stored === "stored") return;
       } catch (error) {
         // The value is loaded once more, whatever the failure.
@@ -263,14 +263,14 @@ export class Run<Value> {
   /** Sends a request whose failure changes nothing for the caller: the value is loaded once more. */
   async #quietly<Result>(request: Request<Result>): Promise<Result | undefined> {
     try {
-      return await this.#hands.call(request);
+      return await this.#context.call(request);
     } catch {
       return undefined;
     }
   }
 
   async #claim(keys: readonly string[]): Promise<ReadonlySet<string>> {
-    const { codec } = this.#hands;
+    const { codec } = this.#context;
     const claimed = new Set<string>();
     await Promise.all(keys.map(async (key) => {
       const claim = lookFor(claimKey(key), this.#settings.leaseSec, codec);
@@ -292,7 +292,7 @@ export class Run<Value> {
     const failed = new Map<string, unknown>();
     await Promise.all(keys.map(async (key) => {
       try {
-        if (await this.#hands.call(requests.invalidate(key))) return;
+        if (await this.#context.call(requests.invalidate(key))) return;
         failed.set(key, new LockedError({ server: "", command: "md", key }));
       } catch (error) {
         failed.set(key, error);
@@ -306,7 +306,7 @@ export class Run<Value> {
     const command = row === undefined ? "udelete" : "uput";
     const place = { server: "", command, key };
     try {
-      const reply = await this.#hands.call(requests.writeRow(key, row, id));
+      const reply = await this.#context.call(requests.writeRow(key, row, id));
       if (typeof reply === "number") return { state: "done", version: reply };
       switch (reply) {
         case "locked":
@@ -328,7 +328,7 @@ export class Run<Value> {
   }
 
   async #releaseToken(key: string, id: string): Promise<boolean> {
-    const wasOut = await this.#hands.call(requests.releaseToken(key, id));
+    const wasOut = await this.#context.call(requests.releaseToken(key, id));
     if (!wasOut) this.#count("brokenTokens", [key]);
     return wasOut;
   }

@@ -1,10 +1,10 @@
 import { sourcePath } from "../process/permissions.ts";
 import { reasonOf } from "../process/reason.ts";
 import type { Views } from "./views/view.ts";
-import type { Backend, Database, InspectedViews, PostgresSettings } from "./backend.ts";
+import type { Backend, Database, InspectedViews, PostgresSettings } from "./base/backend.ts";
 import { SqliteBackend } from "./sqlite/backend.ts";
 import { inspectSqliteViews } from "./sqlite/views.ts";
-import type { TableNames } from "./table.ts";
+import type { TableNames } from "./base/table.ts";
 
 /**
  * Not a literal in import(): the server's module graph must not have the driver in it, which would be downloaded at
@@ -73,7 +73,7 @@ async function loadPostgres(): Promise<PostgresModule> {
       ? "the lock file of this process does not name it"
       : reason;
     throw new Error(
-      `cannot load the driver of PostgreSQL: ${cause}; start with \`deno task proxy\` or ` +
+      `cannot load the driver of PostgreSQL: ${cause}; start with \`deno task rows\` or ` +
         `\`deno task views\`, or with deno run --lock=${sourcePath(LOCK_FILE)}`,
     );
   }

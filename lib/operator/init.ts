@@ -7,10 +7,10 @@ import { configureLog, type LogFormat, logProcess } from "../process/log.ts";
 import { type ProcessInfo, readProcessInfo } from "../process/info.ts";
 import { reasonOf } from "../process/reason.ts";
 import { handleSignals } from "../process/signals.ts";
-import { databaseName } from "../databases/backend.ts";
+import { databaseName } from "../databases/base/backend.ts";
 import { type DatabaseOptions, openBackend } from "../databases/open_backend.ts";
 import { postgresFollowSchema } from "../databases/postgres/publication.ts";
-import { postgresSchema, sqliteSchema } from "../databases/schema.ts";
+import { postgresSchema, sqliteSchema } from "../databases/base/schema.ts";
 import { followSchemaOf } from "../databases/sqlite/triggers.ts";
 import { toDatabaseOptions } from "../rows/row_arguments.ts";
 import { Views } from "../databases/views/view.ts";
@@ -27,7 +27,7 @@ interface InitOptions extends DatabaseOptions {
   readonly logFormat: LogFormat;
 }
 
-/** `leased proxy init`: prints the SQL that makes the tables, or runs it. */
+/** `leased rows init`: prints the SQL that makes the tables, or runs it. */
 export function runInit(argv: readonly string[]): Promise<ExitCode> {
   return obey(readInitCommand(argv, readProcessInfo()), makeTables);
 }
@@ -100,7 +100,7 @@ function helpText(version: string): string {
   return [
     `leased ${version}: makes the tables of rows`,
     "",
-    "Usage: leased proxy init [options]  print the SQL that makes the tables; with --run, run it",
+    "Usage: leased rows init [options]  print the SQL that makes the tables; with --run, run it",
     ...helpLines(optionTexts(INIT_OPTIONS)),
   ].join("\n");
 }

@@ -8,7 +8,7 @@ export type Table = ReadonlyMap<string, string>;
 const TABLE_LENGTH_MAX = 16 * 2 ** 20;
 /** Ends the error of a server that answers only clients that have logged in. */
 export const NEEDS_LOGIN = "asks for a password: add --login";
-/** A whole table may take so many times the time that the server may be silent. */
+/** The longest time of a whole table, as a multiple of the time that the server may be silent. */
 const TABLE_TIMEOUTS = 5;
 
 /** A connection to a server, memcached included, that asks for its statistics. */

@@ -66,12 +66,6 @@ export class LineReader {
     return text;
   }
 
-  /** Returns the next byte without taking it, or null when the peer has closed. */
-  async peek(): Promise<number | null> {
-    if (this.#start === this.#end && !await this.#more()) return null;
-    return this.#buffer[this.#start]!;
-  }
-
   /** Returns the next `length` bytes, or null when the peer closes before. */
   async block(length: number): Promise<Uint8Array | null> {
     const block = new Uint8Array(length);
@@ -84,17 +78,6 @@ export class LineReader {
       done += count;
     }
     return block;
-  }
-
-  /** Skips `length` bytes. @returns False when the peer closes before. */
-  async skip(length: number): Promise<boolean> {
-    for (let left = length; left > 0;) {
-      if (this.#start === this.#end && !await this.#more()) return false;
-      const count = Math.min(left, this.#end - this.#start);
-      this.#start += count;
-      left -= count;
-    }
-    return true;
   }
 
   #lineEnd(): number {

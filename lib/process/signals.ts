@@ -1,4 +1,4 @@
-/** The signals that stop a server or a proxy, with their numbers for exit statuses. */
+/** The signals that stop a server or an origin, with their numbers for exit statuses. */
 const STOPPING_SIGNALS = { SIGINT: 2, SIGTERM: 15, SIGUSR1: 10 } as const;
 const SIGNAL_STATUS_BASE = 128;
 

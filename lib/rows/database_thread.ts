@@ -4,8 +4,8 @@ import type { NodeState } from "./flows/node_list.ts";
 import type { RowsCommand, RowsMessage, RowsStart } from "./messages.ts";
 
 /** The database, or the list of caches, cannot be used. */
-export class OriginError extends Error {
-  override readonly name = "OriginError";
+export class DatabaseThreadError extends Error {
+  override readonly name = "DatabaseThreadError";
   /** Whether the command line, or a file that it names, is wrong. */
   readonly isUsage: boolean;
 
@@ -16,7 +16,7 @@ export class OriginError extends Error {
 }
 
 /** Events of the database thread. */
-export interface OriginEvents {
+export interface DatabaseThreadEvents {
   event(event: TransportEvent): void;
   /** Another server has taken the database over: this one must serve no row any more. */
   deposed(reason: string): void;
@@ -26,7 +26,7 @@ export interface OriginEvents {
 type State = RowsMessage & { readonly kind: "state" };
 
 /** The main thread's side of the thread that speaks to the database. */
-export class Origin {
+export class DatabaseThread {
   readonly #worker: Worker;
   readonly #ended = Promise.withResolvers<string>();
   #state: State = { kind: "state", stats: [], problem: null, nodes: [], tokens: [] };
@@ -39,14 +39,14 @@ export class Origin {
    * Starts the thread, which takes the database over.
    *
    * @returns A promise that resolves when requests are served.
-   * @throws OriginError
+   * @throws DatabaseThreadError
    */
-  static async start(start: RowsStart, events: OriginEvents): Promise<Origin> {
+  static async start(start: RowsStart, events: DatabaseThreadEvents): Promise<DatabaseThread> {
     const worker = new Worker(new URL("./database_worker.ts", import.meta.url), {
       type: "module",
       name: "leased-database",
     });
-    const origin = new Origin(worker);
+    const origin = new DatabaseThread(worker);
     const ready = Promise.withResolvers<void>();
     worker.onmessage = ({ data }: MessageEvent<RowsMessage>) => {
       switch (data.kind) {
@@ -54,7 +54,7 @@ export class Origin {
           return ready.resolve();
         case "refused":
           worker.terminate();
-          return ready.reject(new OriginError(data.reason, data.isUsage));
+          return ready.reject(new DatabaseThreadError(data.reason, data.isUsage));
         case "state":
           origin.#state = data;
           return;

@@ -3,7 +3,7 @@ import type { SharedMemory } from "../../store/setup.ts";
 import type { TransportEvent } from "../net/transport.ts";
 import type { ThreadMember } from "../net/transports.ts";
 import type { NodeState } from "./flows/node_list.ts";
-import type { ProxyToken } from "./flows/token_states.ts";
+import type { RowToken } from "./flows/token_states.ts";
 import type { NodeOptions } from "./nodes/options.ts";
 import type { RowsOptions } from "./options.ts";
 
@@ -44,7 +44,7 @@ export type RowsMessage =
     /** The nodes of an origin. */
     readonly nodes: readonly NodeState[];
     /** The oldest update tokens of an origin. */
-    readonly tokens: readonly (ProxyToken & { readonly ageMs: number })[];
+    readonly tokens: readonly (RowToken & { readonly ageMs: number })[];
   }
   /** Another server has taken the database over. */
   | { readonly kind: "deposed"; readonly reason: string }

@@ -4,7 +4,7 @@ import {
   databaseName,
   SQLITE_LOCK_SUFFIX,
   SQLITE_MEMORY,
-} from "../databases/backend.ts";
+} from "../databases/base/backend.ts";
 import type { NodeOptions } from "./nodes/options.ts";
 import type { RowsOptions } from "./options.ts";
 

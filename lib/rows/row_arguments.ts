@@ -2,7 +2,7 @@ import { readServerAddress } from "../cli/listen.ts";
 import type { RowArguments } from "../cli/options.ts";
 import { valueOr } from "../cli/values.ts";
 import { type CacheAddress, cacheName } from "./caches/caches_file.ts";
-import { type Database, databaseName } from "../databases/backend.ts";
+import { type Database, databaseName } from "../databases/base/backend.ts";
 import type { DatabaseOptions } from "../databases/open_backend.ts";
 import type { NodeOptions } from "./nodes/options.ts";
 import type { RowsOptions } from "./options.ts";

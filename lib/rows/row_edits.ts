@@ -4,7 +4,7 @@ import { Outcome } from "../../store/outcome.ts";
 import { ByteRegion, latin1Bytes } from "../../store/base/bytes.ts";
 import { Decimal } from "../../store/base/decimal.ts";
 import { u64ToBigInt } from "../../store/base/u64.ts";
-import type { Change, Edit, Row } from "../databases/backend.ts";
+import type { Change, Edit, Row } from "../databases/base/backend.ts";
 
 const NO_DATA = new Uint8Array();
 

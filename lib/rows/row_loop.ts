@@ -110,7 +110,7 @@ export class RowLoop {
 
   // --- reads -----------------------------------------------------------------------------------------
 
-  /** A key is read once at a time: who asks meanwhile gets what the cache has then, or the next read. */
+  /** Reads a key once at a time: later requests wait, then take the cached row or share the next read. */
   #queueRead(request: RowRequest): void {
     const meanwhile = this.#reading.get(request.key);
     if (meanwhile !== undefined) return void meanwhile.push(request);

@@ -4,7 +4,7 @@ import type { Cache } from "../../store/cache.ts";
 import type { AdminServer } from "../admin/http_server.ts";
 import type { ServerOptions } from "../cli/options.ts";
 import { type Lifecycle, LifecyclePhase } from "../process/lifecycle.ts";
-import type { Origin } from "../rows/database_thread.ts";
+import type { DatabaseThread } from "../rows/database_thread.ts";
 import type { BoundTransport, TransportEvent } from "../net/transport.ts";
 import { logProcess } from "../process/log.ts";
 import { tokensDropped } from "./messages.ts";
@@ -18,7 +18,7 @@ interface Shown {
   readonly lifecycle: Lifecycle;
   readonly transport: BoundTransport;
   /** Null without `--db`. */
-  readonly origin: Origin | null;
+  readonly origin: DatabaseThread | null;
   /** Null without `-Y`. */
   readonly authentication: Authentication | null;
 }

@@ -4,7 +4,7 @@ import { ExitCode, refuseUsage } from "../cli/exit.ts";
 import { type RowArguments, type ServerOptions, withBound } from "../cli/options.ts";
 import type { NodeOptions } from "../rows/nodes/options.ts";
 import type { RowsOptions } from "../rows/options.ts";
-import type { Origin } from "../rows/database_thread.ts";
+import type { DatabaseThread } from "../rows/database_thread.ts";
 import { toNodeOptions, toRowsOptions } from "../rows/row_arguments.ts";
 import { Lifecycle, LifecyclePhase } from "../process/lifecycle.ts";
 import { configureLog, logConnection, logProcess } from "../process/log.ts";
@@ -183,7 +183,7 @@ interface Filled {
   /** Null without `--state-dir`. */
   readonly journal: Journal | null;
   /** Null without `--db` and `--origin`. */
-  readonly origin: Origin | null;
+  readonly origin: DatabaseThread | null;
 }
 
 /** Starts the threads and fills the store. @returns Null if the server was stopped. */
@@ -335,15 +335,15 @@ function memberOf({ transport }: Bound): ThreadMember {
   return { transport: transport.name, workerData: transport.workerData(0) };
 }
 
-/** Starts the database thread, which takes the database over. @throws OriginError */
+/** Starts the database thread, which takes the database over. @throws DatabaseThreadError */
 async function startOrigin(
   process: Process,
   rows: RowsOptions | NodeOptions,
   bound: Bound,
   { memory }: SharedState,
   { savedMark, savesRows }: RowKeeping,
-): Promise<Origin> {
-  const { Origin } = await import("../rows/database_thread.ts");
+): Promise<DatabaseThread> {
+  const { DatabaseThread } = await import("../rows/database_thread.ts");
   const { stop, lifecycleShared } = process;
   const start = {
     options: named(rows, bound),
@@ -353,7 +353,7 @@ async function startOrigin(
     savedMark,
     savesRows,
   };
-  const origin = await Origin.start(start, {
+  const origin = await DatabaseThread.start(start, {
     event: ({ level, event, message, fields }) => logProcess(level, event, message, fields),
     deposed: (reason) => {
       const message = `${reason}; stopping: this server must answer no row any more`;

@@ -13,7 +13,7 @@ import {
   type UnixListen,
 } from "../net/transport.ts";
 
-import { OriginError } from "../rows/database_thread.ts";
+import { DatabaseThreadError } from "../rows/database_thread.ts";
 import { SnapshotError } from "../snapshot/snapshot_format.ts";
 import { StateError } from "../journal/state_folder.ts";
 import { folderOf } from "./files.ts";
@@ -56,7 +56,7 @@ export function logStartFailure(error: unknown, options: ServerOptions): ExitCod
     logProcess("fatal", "cannot_start", error.message, { reason: error.message });
     return ExitCode.OS_ERROR;
   }
-  if (error instanceof OriginError) {
+  if (error instanceof DatabaseThreadError) {
     logProcess("fatal", "cannot_start", error.message, { reason: error.message });
     return error.isUsage ? ExitCode.USAGE : ExitCode.OS_ERROR;
   }

@@ -147,8 +147,8 @@ export class RowParking {
     return this.isReplaying && this.session!.isWriting;
   }
 
-  /** An operation on an ordinary item does nothing ahead of its turn, and ends the look ahead. @returns Whether so. */
-  leavesAhead(): boolean {
+  /** During a look-ahead: ends it and returns true; the caller, an operation on an ordinary item, does nothing. */
+  endsLookAhead(): boolean {
     if (this.isAhead) this.hasLeftAhead = true;
     return this.isAhead;
   }

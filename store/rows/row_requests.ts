@@ -103,11 +103,6 @@ export class RowRequests {
     this.#wakes = memory.wakes;
   }
 
-  /** How many slots there are. */
-  get capacity(): number {
-    return this.#slots;
-  }
-
   /** How many slots are not free. */
   get inUse(): number {
     return this.#words[HEADER.IN_USE]!;

@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { Session } from "../../lib/databases/postgres/session.ts";
 import { PostgresServer } from "../support/servers/postgres.ts";
-import { runInit } from "../support/servers/proxy_process.ts";
+import { runInit } from "../support/servers/origin_process.ts";
 import { Client } from "../support/servers/server_process.ts";
 import { CLIENTS, compareAll, KEYS, loadsOf, startNodes, startOrigin } from "./database.ts";
 import {

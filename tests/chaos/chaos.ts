@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { TextLineStream } from "@std/streams";
 import type { TestDatabase } from "../support/servers/databases.ts";
-import { launchProxy } from "../support/servers/proxy_process.ts";
+import { launchOrigin } from "../support/servers/origin_process.ts";
 import type { Relay } from "../support/servers/relay.ts";
 import { path, ServerProcess, until } from "../support/servers/server_process.ts";
 import { Client as LibraryClient, RequestError, textCodec } from "../../lib/client/mod.ts";
@@ -14,11 +14,11 @@ const READERS = 8;
 const WRITERS = 4;
 const CACHES = 2;
 const KINDS = [
-  ...["cache", "proxy", "takeover", "standby", "stopped", "list"] as const,
+  ...["cache", "origin", "takeover", "standby", "stopped", "list"] as const,
   ...["writer", "writer", "cut", "cut"] as const,
 ];
 type Kind = typeof KINDS[number];
-/** Logged by a proxy that waits for another one. */
+/** Logged by an origin that waits for another one. */
 const WAITING = "waiting for its end";
 /** The owner of a token that `token list` shows for none. */
 const NO_OWNER = "-";
@@ -48,7 +48,7 @@ interface Writer {
 }
 
 /**
- * Readers and writers on a few keys, while caches, proxies and writers are killed, connections are cut, and caches
+ * Readers and writers on a few keys, while caches, origins and writers are killed, connections are cut, and caches
  * leave the list and come back.
  *
  * @param disturbances So many, chosen by the seed.
@@ -66,14 +66,14 @@ class Chaos extends DisturbedRows<Kind, Ran> {
   protected override readonly kinds = KINDS;
   protected override readonly keyCount = KEYS;
   protected override readonly writesBetween = 20;
-  /** Between the proxy, direct readers, and a cache. */
+  /** Between the origin, direct readers, and a cache. */
   readonly #cacheRelays: Relay[] = [];
   readonly #caches: ServerProcess[] = [];
   /** Has the list of caches. */
   readonly #folder = Deno.makeTempDirSync();
-  /** Between clients and the proxy. */
-  readonly #proxyRelay = this.relay();
-  #proxy!: ServerProcess;
+  /** Between clients and the origin. */
+  readonly #originRelay = this.relay();
+  #origin!: ServerProcess;
   readonly #writers: Writer[] = [];
   readonly #killedOwners = new Set<string>();
   #writersStarted = 0;
@@ -87,11 +87,11 @@ class Chaos extends DisturbedRows<Kind, Ran> {
       this.#cacheRelays.push(this.relay(cache.port));
     }
     this.#writeList(this.#cacheRelays);
-    await this.#replaceProxy();
+    await this.#replaceOrigin();
     await noteCommits(this.database);
     for (let count = 0; count < WRITERS; count++) this.#writers.push(this.#startWriter());
     for (let count = 0; count < READERS; count++) {
-      const ways = [this.#readByProxy, this.#readByCache, this.#readByLibrary];
+      const ways = [this.#readByOrigin, this.#readByCache, this.#readByLibrary];
       this.loop(ways[count % ways.length]!.call(this));
     }
   }
@@ -100,34 +100,34 @@ class Chaos extends DisturbedRows<Kind, Ran> {
     switch (kind) {
       case "cache":
         return await this.#restartCache(this.choose(CACHES));
-      case "proxy":
-        await kill(this.#proxy);
-        return await this.#replaceProxy();
+      case "origin":
+        await kill(this.#origin);
+        return await this.#replaceOrigin();
       case "takeover": {
         // Another one takes over while clients still talk to the old one.
-        const old = this.#proxy;
-        await this.#replaceProxy();
+        const old = this.#origin;
+        await this.#replaceOrigin();
         return await kill(old);
       }
       case "standby": {
-        const old = this.#proxy;
-        const next = this.#launchProxy("--standby");
+        const old = this.#origin;
+        const next = this.#launchOrigin("--standby");
         await next.line(WAITING);
         await this.progress();
         await kill(old);
-        return await this.#useProxy(next);
+        return await this.#useOrigin(next);
       }
       case "stopped":
-        return await this.#stopProxy();
+        return await this.#stopOrigin();
       case "list": {
         const leaving = this.choose(CACHES + 1);
         this.#writeList(this.#cacheRelays.filter((_, cache) => cache !== leaving));
-        return this.#proxy.signal("SIGHUP");
+        return this.#origin.signal("SIGHUP");
       }
       case "writer":
         return await this.#restartWriter(this.choose(WRITERS));
       case "cut": {
-        const relays = [this.#proxyRelay, ...this.#cacheRelays];
+        const relays = [this.#originRelay, ...this.#cacheRelays];
         return relays[this.choose(relays.length)]!.cutAll();
       }
     }
@@ -142,7 +142,7 @@ class Chaos extends DisturbedRows<Kind, Ran> {
     const tokensFreed = await this.#freeTokens();
     const relays = this.#cacheRelays.map(({ port }) => port);
     for (let key = 0; key < KEYS; key++) {
-      await this.#getAtProxy(this.client(this.#proxyRelay.port), `k${key}`, "a last read");
+      await this.#getAtOrigin(this.client(this.#originRelay.port), `k${key}`, "a last read");
       for (const port of relays) await this.#getAtCache(this.client(port), null, `k${key}`);
     }
     const [fromCaches, byLibrary] = [this.#fromCaches, this.#byLibrary];
@@ -163,35 +163,35 @@ class Chaos extends DisturbedRows<Kind, Ran> {
     Deno.writeTextFileSync(this.#listPath, lines.join(""));
   }
 
-  #launchProxy(rule: "--standby" | "--take-over"): ServerProcess {
-    return this.started(launchProxy(this.database, [], ["--caches", this.#listPath, rule]));
+  #launchOrigin(rule: "--standby" | "--take-over"): ServerProcess {
+    return this.started(launchOrigin(this.database, [], ["--caches", this.#listPath, rule]));
   }
 
-  async #replaceProxy(): Promise<void> {
-    await this.#useProxy(this.#launchProxy("--take-over"));
+  async #replaceOrigin(): Promise<void> {
+    await this.#useOrigin(this.#launchOrigin("--take-over"));
   }
 
-  /** Has clients use this proxy as soon as it serves. */
-  async #useProxy(proxy: ServerProcess): Promise<void> {
-    await proxy.line("listens on");
-    this.#proxy = proxy;
-    this.#proxyRelay.moveTo(proxy.port);
+  /** Has clients use this origin as soon as it serves. */
+  async #useOrigin(origin: ServerProcess): Promise<void> {
+    await origin.line("listens on");
+    this.#origin = origin;
+    this.#originRelay.moveTo(origin.port);
   }
 
-  /** Stops a proxy, has another one take over, and lets the first go on with requests that it received meanwhile. */
-  async #stopProxy(): Promise<void> {
-    const old = this.#proxy;
+  /** Stops an origin, has another one take over, and lets the first go on with requests that it received meanwhile. */
+  async #stopOrigin(): Promise<void> {
+    const old = this.#origin;
     // The lock beside an SQLite file lasts while its holder is stopped. The right of an origin before PostgreSQL ends
     // with its time, perhaps before the next origin has started.
     const isTimed = this.database.folder === "";
     let next!: ServerProcess;
-    await this.stopServer(old, "a reader of a stopped proxy", async () => {
-      next = this.#launchProxy("--take-over");
+    await this.stopServer(old, "a reader of a stopped origin", async () => {
+      next = this.#launchOrigin("--take-over");
       if (!isTimed) return await next.line(WAITING);
-      await this.#useProxy(next);
+      await this.#useOrigin(next);
       await this.progress();
     });
-    if (!isTimed) await this.#useProxy(next);
+    if (!isTimed) await this.#useOrigin(next);
     await kill(old);
   }
 
@@ -207,7 +207,7 @@ class Chaos extends DisturbedRows<Kind, Ran> {
       args: [
         ...["run", "--no-prompt", "--allow-net=127.0.0.1", `--lock=${path("tests/deno.lock")}`],
         path("tests/chaos/writer.ts"),
-        ...[`${this.#proxyRelay.port}`, owner, `${this.choose(2 ** 32)}`, `${KEYS}`],
+        ...[`${this.#originRelay.port}`, owner, `${this.choose(2 ** 32)}`, `${KEYS}`],
       ],
       stdin: "null",
       stdout: "piped",
@@ -249,14 +249,14 @@ class Chaos extends DisturbedRows<Kind, Ran> {
     this.#writers[index] = this.#startWriter();
   }
 
-  async #readByProxy(): Promise<void> {
-    const client = this.client(this.#proxyRelay.port);
-    while (!this.isOver) await this.#getAtProxy(client, this.anyKey(), "a reader at the proxy");
+  async #readByOrigin(): Promise<void> {
+    const client = this.client(this.#originRelay.port);
+    while (!this.isOver) await this.#getAtOrigin(client, this.anyKey(), "a reader at the origin");
   }
 
   /** Reads rows by the client library. */
   async #readByLibrary(): Promise<void> {
-    await using client = new LibraryClient<string>(`127.0.0.1:${this.#proxyRelay.port}`, {
+    await using client = new LibraryClient<string>(`127.0.0.1:${this.#originRelay.port}`, {
       codec: textCodec,
     });
     while (!this.isOver) {
@@ -279,20 +279,24 @@ class Chaos extends DisturbedRows<Kind, Ran> {
 
   /** Reads caches themselves, takes leases, and fills. */
   async #readByCache(): Promise<void> {
-    const proxy = this.client(this.#proxyRelay.port);
+    const origin = this.client(this.#originRelay.port);
     const caches = this.#cacheRelays.map(({ port }) => this.client(port));
     while (!this.isOver) {
-      await this.#getAtCache(caches[this.choose(CACHES)]!, proxy, this.anyKey());
+      await this.#getAtCache(caches[this.choose(CACHES)]!, origin, this.anyKey());
     }
   }
 
-  async #getAtProxy(client: PatientClient, key: string, by: string): Promise<void> {
+  async #getAtOrigin(client: PatientClient, key: string, by: string): Promise<void> {
     if (!await this.get(client, key, by)) await pause();
   }
 
-  async #getAtCache(cache: PatientClient, proxy: PatientClient | null, key: string): Promise<void> {
+  async #getAtCache(
+    cache: PatientClient,
+    origin: PatientClient | null,
+    key: string,
+  ): Promise<void> {
     const began = this.now++;
-    if (proxy === null) {
+    if (origin === null) {
       const reply = await cache.try(`get ${key}\r\n`, "END\r\n");
       if (reply?.startsWith("VALUE")) this.observe(key, reply, began, "a last read of a cache");
       return;
@@ -303,7 +307,7 @@ class Chaos extends DisturbedRows<Kind, Ran> {
       this.#fromCaches++;
       return this.observe(key, found, began, "a reader of a cache");
     }
-    const reply = await proxy.try(`uget @127.0.0.1:${cache.port} ${key}\r\n`, "END\r\n");
+    const reply = await origin.try(`uget @127.0.0.1:${cache.port} ${key}\r\n`, "END\r\n");
     if (reply === null || reply.startsWith("SERVER_ERROR")) return await pause();
     this.observe(key, reply, began, "a reader of the database");
     const lease = /^LVALUE \S+ (\d+)/.exec(found)?.[1];
@@ -314,9 +318,9 @@ class Chaos extends DisturbedRows<Kind, Ran> {
 
   /** @returns How many tokens were left. All are of killed writers, and can be revoked. */
   async #freeTokens(): Promise<number> {
-    const client = this.client(this.#proxyRelay.port);
+    const client = this.client(this.#originRelay.port);
     let tokens: readonly ListedToken[] = [];
-    // Those without an owner are of writes that the proxy does itself: they end without their clients, as writes do.
+    // Those without an owner are of writes that the origin does itself: they end without their clients, as writes do.
     await until(async () => {
       tokens = await this.#tokens(client);
       return tokens.every(({ owner, state }) => owner !== NO_OWNER && state === "idle");

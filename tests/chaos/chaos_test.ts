@@ -8,7 +8,7 @@ import { testDatabases } from "../support/servers/databases.ts";
 const DISTURBANCES = 6;
 
 testDatabases(
-  "while caches, proxies and writers die, no read is stale, and no acknowledged write is lost",
+  "while caches, origins and writers die, no read is stale, and no acknowledged write is lost",
   (database) =>
     withSeed(drawSeed(), async (seed) => {
       const { writes, commits } = await runChaos(database, seed, DISTURBANCES);

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { randomFrom } from "../support/random.ts";
 import type { TestDatabase } from "../support/servers/databases.ts";
-import { startNode } from "../support/servers/proxy_process.ts";
+import { startNode } from "../support/servers/origin_process.ts";
 import { Relay } from "../support/servers/relay.ts";
 import { type ServerProcess, until } from "../support/servers/server_process.ts";
 import { readCommits, versionsIn } from "./commits.ts";

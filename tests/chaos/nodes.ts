@@ -1,7 +1,7 @@
 import { noteCommits } from "./commits.ts";
 import { DisturbedRows, kill, pause, type RowsRan } from "./disturbed.ts";
 import type { TestDatabase } from "../support/servers/databases.ts";
-import { launchProxy } from "../support/servers/proxy_process.ts";
+import { launchOrigin } from "../support/servers/origin_process.ts";
 import type { Relay } from "../support/servers/relay.ts";
 import { type ServerProcess, until } from "../support/servers/server_process.ts";
 
@@ -145,7 +145,7 @@ class NodesChaos extends DisturbedRows<Kind, NodesRan> {
 
   #launchOrigin(rule: "--standby" | "--take-over"): ServerProcess {
     const time = ["--member-time", `${MEMBER_MS}`];
-    return this.started(launchProxy(this.database, [], [...time, rule]));
+    return this.started(launchOrigin(this.database, [], [...time, rule]));
   }
 
   /** Starts an origin that takes over. */

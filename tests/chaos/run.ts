@@ -9,7 +9,7 @@ import { runViewsChaos } from "./views.ts";
 const DISTURBANCES = Number(Deno.env.get("LEASED_TESTS_DISTURBANCES") ?? 200);
 
 const RUNS = [
-  ["two caches, a proxy, a stand-by, 8 readers, 4 writers", runChaos],
+  ["two caches, an origin, a stand-by, 8 readers, 4 writers", runChaos],
   ["two nodes, an origin, a stand-by, 9 readers, 3 writers", runNodesChaos],
   ["views at two nodes and an origin, 6 readers, 3 writers at the database", runViewsChaos],
 ] as const;

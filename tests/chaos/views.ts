@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { Session } from "../../lib/databases/postgres/session.ts";
 import { sharedPostgres, type TestDatabase } from "../support/servers/databases.ts";
-import { launchProxy, runInit } from "../support/servers/proxy_process.ts";
+import { launchOrigin, runInit } from "../support/servers/origin_process.ts";
 import type { Relay } from "../support/servers/relay.ts";
 import { type ServerProcess, until } from "../support/servers/server_process.ts";
 import { Disturbed, kill, pause } from "./disturbed.ts";
@@ -238,7 +238,7 @@ class ViewsChaos extends Disturbed<Kind, ViewsRan> {
   }
 
   async #replaceOrigin(): Promise<void> {
-    const origin = launchProxy(this.#place, [], [
+    const origin = launchOrigin(this.#place, [], [
       ...["--follow", "--views", `${this.#folder}/views.jsonc`],
       ...["--member-time", `${MEMBER_MS}`, "--take-over"],
     ]);

@@ -1,4 +1,4 @@
-// A writer that a test kills: writer.ts <proxy's port> <owner> <seed> <keys>
+// A writer that a test kills: writer.ts <origin's port> <owner> <seed> <keys>
 // A third of its writes are `ms`, a third take an update token first, a third are the client library's. It
 // prints `<key> <value> <version>` for each write that was acknowledged, and `<key> <value> failed` for each that the
 // library says will never be.
@@ -6,10 +6,10 @@ import { Cache, OutcomeUnknownError, RowWriteError, textCodec } from "../../lib/
 import { randomFrom } from "../support/random.ts";
 import { PatientClient } from "./patient_client.ts";
 
-const [proxyPort, owner, seed, keys] = Deno.args;
+const [originPort, owner, seed, keys] = Deno.args;
 const random = randomFrom(Number(seed));
-const proxy = new PatientClient(Number(proxyPort));
-const library = new Cache<string>(`127.0.0.1:${proxyPort}`, { codec: textCodec });
+const origin = new PatientClient(Number(originPort));
+const library = new Cache<string>(`127.0.0.1:${originPort}`, { codec: textCodec });
 
 for (let count = 0;; count++) {
   const key = `k${Math.floor(random() * Number(keys))}`;
@@ -41,14 +41,14 @@ async function writeByLibrary(key: string, value: string): Promise<number | "fai
 
 /** Version of the row; null: not written, or nobody knows. */
 async function writeAtOnce(key: string, value: string): Promise<number | null> {
-  const reply = await proxy.try(`ms ${key} ${value.length} c\r\n${value}\r\n`);
+  const reply = await origin.try(`ms ${key} ${value.length} c\r\n${value}\r\n`);
   const version = /^HD c(\d+)/.exec(reply ?? "")?.[1];
   return version === undefined ? null : Number(version);
 }
 
 async function writeUnderToken(key: string, value: string): Promise<number | null> {
-  const [, id] = /^TOKEN (\d+)/.exec(await proxy.insist(`token get ${key} ${owner}\r\n`))!;
-  const reply = await proxy.insist(`uput ${key} 0 ${value.length} ${id}\r\n${value}\r\n`);
+  const [, id] = /^TOKEN (\d+)/.exec(await origin.insist(`token get ${key} ${owner}\r\n`))!;
+  const reply = await origin.insist(`uput ${key} 0 ${value.length} ${id}\r\n${value}\r\n`);
   const version = /^STORED (\d+)/.exec(reply)?.[1];
   return version === undefined ? null : Number(version);
 }

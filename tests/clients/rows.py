@@ -1,4 +1,4 @@
-"""Writes and reads rows through the update-token proxy with a Python library: rows.py LIBRARY PORT[,PORT] PREFIX.
+"""Writes and reads rows through the update-token origin with a Python library: rows.py LIBRARY PORT[,PORT] PREFIX.
 
 With two ports, each call goes to another server than the one before. Ends with status 1 on a surprise.
 """

@@ -1,4 +1,4 @@
-# Writes and reads rows through the update-token proxy with Dalli: rows.rb binary|meta PORT[,PORT] PREFIX.
+# Writes and reads rows through the update-token origin with Dalli: rows.rb binary|meta PORT[,PORT] PREFIX.
 # With two ports, each call goes to another server than the one before. Ends with status 1 on a surprise.
 require "dalli"
 require "logger"

@@ -1,5 +1,5 @@
 /**
- * Writes and reads rows through the update-token proxy with npm's memjs: rows_memjs.ts PORT[,PORT] PREFIX. With two
+ * Writes and reads rows through the update-token origin with npm's memjs: rows_memjs.ts PORT[,PORT] PREFIX. With two
  * ports, each call goes to another server than the one before.
  */
 import { assertEquals } from "@std/assert";

@@ -4,7 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { assertEquals } from "@std/assert";
 import { type Assignments, wordsOf } from "../lib/cli/option_roles.ts";
 import { type Certificate, Certificates, openssl } from "../support/servers/certificates.ts";
-import { runInit } from "../support/servers/proxy_process.ts";
+import { runInit } from "../support/servers/origin_process.ts";
 import { Client, MAIN, ServerProcess } from "../support/servers/server_process.ts";
 import { textLogin, USER_LINES } from "../support/sessions/auth_requests.ts";
 import { waitingFor } from "../support/waiting.ts";

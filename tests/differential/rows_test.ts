@@ -4,7 +4,7 @@ import { readDocument } from "../support/docs/markdown.ts";
 import { createDatabase, type DatabaseKind } from "../support/servers/databases.ts";
 import { startLeased } from "../support/servers/leased.ts";
 import { HAS_POSTGRES } from "../support/servers/postgres.ts";
-import { startProxy } from "../support/servers/proxy_process.ts";
+import { startOrigin } from "../support/servers/origin_process.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import { SocketSide } from "../support/sessions/socket_side.ts";
 import type { Part } from "../support/sessions/transcript.ts";
@@ -102,7 +102,11 @@ function testRows(kind: DatabaseKind): void {
   Deno.test(name, kind === "PostgreSQL" ? needs(kind, HAS_POSTGRES) : {}, async () => {
     await using database = await createDatabase(kind);
     await using items = await startLeased("native", OUR_OPTIONS);
-    await using server = await startProxy(database, [], [...OUR_OPTIONS, "--row-expiry", "ignore"]);
+    await using server = await startOrigin(database, [], [
+      ...OUR_OPTIONS,
+      "--row-expiry",
+      "ignore",
+    ]);
     const address = { hostname: "127.0.0.1", port: server.port };
     const rows = new SocketSide(`rows of ${kind}`, address, () => Promise.resolve());
     for (const sources of Object.values(SOURCES)) {

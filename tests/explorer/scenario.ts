@@ -1,6 +1,6 @@
 import type { MakeActor } from "./steps.ts";
 import type { CacheNode } from "./cache_node.ts";
-import type { ProxySetup } from "./proxies/setup.ts";
+import type { ListedSetup } from "./listed/setup.ts";
 
 /**
  * Events that no client causes:
@@ -11,7 +11,7 @@ import type { ProxySetup } from "./proxies/setup.ts";
  * - `restart`: a cache restarts, empty; its journal, if it has one, keeps what was synced, or all
  * - `crash`: a writer that has begun crashes
  * - `disconnect`: a client that holds a lock loses its connection, and ends
- * - `loseReply`: a command, or a request to a proxy, takes place, but its reply is lost with the connection
+ * - `loseReply`: a command, or a request to an origin, takes place, but its reply is lost with the connection
  * - `journalFails`: the disk refuses what the journal writes
  * - `journal`: the journal writes what is in its queue; with `isJournaled` it always may
  * - `cleanRestart`: a cache restarts with the snapshot that it writes at its stop
@@ -97,8 +97,8 @@ export interface Scenario {
   readonly onRestart?: (node: CacheNode) => void;
   /** Ids repeat after a restart, and a snapshot does not raise them. */
   readonly repeatsIds?: boolean;
-  /** Proxies before the database; left out: none. */
-  readonly proxy?: ProxySetup;
+  /** ListedCaches before the database; left out: none. */
+  readonly origin?: ListedSetup;
 }
 
 /** A scenario and its expected result. */

@@ -41,11 +41,11 @@ export interface Act extends AnyStep {
   act(database: Database): Answer | undefined;
 }
 
-/** One request to a proxy. */
+/** One request to an origin. */
 export interface Call extends AnyStep {
   readonly kind: "call";
-  /** Number of the proxy, from 0. */
-  readonly proxy: number;
+  /** Number of the origin, from 0. */
+  readonly origin: number;
   readonly note: string;
   /** The actor sends the request again when it gets no reply. */
   readonly isRepeatable?: boolean;
@@ -55,7 +55,7 @@ export interface Call extends AnyStep {
   readonly isRead?: boolean;
   /** The answer is a version, which must not be older than what was committed before the call. */
   readonly isLinear?: boolean;
-  /** The change of a proxy's list of caches. */
+  /** The change of an origin's list of caches. */
   readonly isAdjustment?: boolean;
   /** Begins it: a flow, or an answer at once. */
   call(flows: Flows<number>): Flow<number, Answer> | Answer;

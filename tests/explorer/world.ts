@@ -16,8 +16,8 @@ import {
 } from "./steps.ts";
 import { nameOf, type TraceWriter } from "./trace.ts";
 import type { ExploredWorld, Move } from "./explore.ts";
-import { Proxies } from "./proxies/proxies.ts";
-import { RowDatabase } from "./proxies/row_database.ts";
+import { ListedCaches } from "./listed/listed_caches.ts";
+import { RowDatabase } from "./listed/row_database.ts";
 
 interface Part {
   readonly role: Role;
@@ -25,7 +25,7 @@ interface Part {
   actor: Actor;
   /** Its next step; undefined: it has finished. */
   step: Step | undefined;
-  /** Its request waits in a cache, or at a proxy, for the reply. */
+  /** Its request waits in a cache, or at an origin, for the reply. */
   isWaiting: boolean;
   /** All that it knows. */
   known: Answer[];
@@ -35,17 +35,17 @@ interface Part {
 
 /**
  * A move is a kind, 0 for an actor's step and 1 for the first of ENVIRONMENT, and whom or what it
- * concerns. Those of the proxies come behind.
+ * concerns. Those of the origins come behind.
  */
 const TARGETS_MAX = 64;
 const KEEPING = 1;
-const PROXY_MOVES = TARGETS_MAX * (ENVIRONMENT.length + 1);
+const LISTED_MOVES = TARGETS_MAX * (ENVIRONMENT.length + 1);
 
 /** Caches with one key in the real store, a database with one row, and the actors around them. */
 export class World implements ExploredWorld {
   readonly #scenario: Scenario;
   readonly #database: RowDatabase;
-  readonly #proxies: Proxies | undefined;
+  readonly #origins: ListedCaches | undefined;
   readonly #parts: Part[] = [];
   readonly #nodes: CacheNode[] = [];
   readonly #invariants: Invariants[] = [];
@@ -61,9 +61,9 @@ export class World implements ExploredWorld {
         this.#parts.push({ role, name, ...beginning(role, name) });
       }
     }
-    const { proxy } = scenario;
-    this.#database = new RowDatabase(proxy?.isUnfenced ?? false);
-    this.#proxies = proxy && new Proxies(proxy, this.#database, {
+    const { origin } = scenario;
+    this.#database = new RowDatabase(origin?.isUnfenced ?? false);
+    this.#origins = origin && new ListedCaches(origin, this.#database, {
       ask: (client, cache, request) => this.#command(client, cache, request),
       finished: (client, answer) => this.#finished(client, answer),
       lost: (client) => this.#lost(client),
@@ -95,7 +95,7 @@ export class World implements ExploredWorld {
   start(trace?: TraceWriter): void {
     this.#trace = undefined;
     this.#database.start();
-    this.#proxies?.start();
+    this.#origins?.start();
     for (const node of this.#nodes) node.start();
     for (const invariants of this.#invariants) invariants.start();
     for (const [index, kind] of ENVIRONMENT.entries()) {
@@ -127,13 +127,13 @@ export class World implements ExploredWorld {
       const base = TARGETS_MAX * (index + 1);
       for (const target of this.#targets(kind, records)) moves.push(base + target);
     }
-    for (const move of this.#proxies?.moves() ?? []) moves.push(PROXY_MOVES + move);
+    for (const move of this.#origins?.moves() ?? []) moves.push(LISTED_MOVES + move);
     return moves;
   }
 
   /** Whether whom the step concerns is there. */
   #canTake(step: Step): boolean {
-    return step.kind !== "call" || this.#proxies!.isThere(step);
+    return step.kind !== "call" || this.#origins!.isThere(step);
   }
 
   /** Whom or what an event can concern now. */
@@ -172,7 +172,7 @@ export class World implements ExploredWorld {
   }
 
   move(move: Move): void {
-    if (move >= PROXY_MOVES) return this.#proxies!.move(move - PROXY_MOVES);
+    if (move >= LISTED_MOVES) return this.#origins!.move(move - LISTED_MOVES);
     const target = move % TARGETS_MAX;
     const kind = Math.floor(move / TARGETS_MAX);
     if (kind === 0) {
@@ -196,7 +196,7 @@ export class World implements ExploredWorld {
         return this.#restartCleanly(target);
       case "crash":
         this.#trace?.note(`${nameOf(target)} crashes`);
-        this.#proxies?.abandon(target);
+        this.#origins?.abandon(target);
         return end(this.#parts[target]!);
       case "disconnect":
         return this.#disconnect(target);
@@ -219,11 +219,11 @@ export class World implements ExploredWorld {
     for (const { known, step } of this.#parts) {
       if (step !== undefined) { for (const { id } of known) if (id !== 0) ids.push(id); }
     }
-    ids.push(...this.#proxies?.ids() ?? []);
+    ids.push(...this.#origins?.ids() ?? []);
     const ordered = [...new Set(ids)].sort((a, b) => a - b);
     const rank = (id: number): number => ordered.indexOf(id);
     let text = `${this.#database.committed} ${this.#budget}`;
-    if (this.#proxies !== undefined) text += this.#proxies.text(ordered, rank);
+    if (this.#origins !== undefined) text += this.#origins.text(ordered, rank);
     for (const [cache, record] of records.entries()) text += this.#cacheText(cache, record, rank);
     let at = 0;
     for (const role of this.#scenario.roles) {
@@ -266,14 +266,14 @@ export class World implements ExploredWorld {
       if (this.#nodes[cache]!.holdsLock(index, record)) text += `L${cache}`;
       for (const { id, owner } of record.tokens) if (owner === part.name) text += `t${rank(id)}`;
     }
-    if (part.step.kind === "call") text += this.#proxies!.callText(index, rank);
+    if (part.step.kind === "call") text += this.#origins!.callText(index, rank);
     for (const { word, id } of part.known) text += id === 0 ? `${word},` : `${word}#${rank(id)},`;
     return text;
   }
 
   wrong(): string | undefined {
     for (const [cache, node] of this.#nodes.entries()) {
-      if (this.#proxies?.mayBeRead(cache) === false) continue;
+      if (this.#origins?.mayBeRead(cache) === false) continue;
       const reason = this.#wrongValue(node.record());
       if (reason !== undefined) return reason;
     }
@@ -284,7 +284,7 @@ export class World implements ExploredWorld {
     }
     const isOver = this.#parts.every(({ step }) => step === undefined);
     return this.#invariants.find(({ broken }) => broken !== undefined)?.broken ??
-      this.#proxies?.wrong() ?? (isOver ? this.#proxies?.wrongAtEnd() : undefined);
+      this.#origins?.wrong() ?? (isOver ? this.#origins?.wrongAtEnd() : undefined);
   }
 
   wrongToClients(): string | undefined {
@@ -340,9 +340,9 @@ export class World implements ExploredWorld {
 
   /** @returns Undefined: the answer comes later. */
   #call(index: number, step: Call): Answer | undefined {
-    this.#trace?.note(`${nameOf(index)} to proxy ${step.proxy + 1}: ${step.note}`);
-    const answer = this.#proxies!.call(index, step);
-    if (answer !== undefined) this.#trace?.note(`the proxy answers ${answer.word}`);
+    this.#trace?.note(`${nameOf(index)} to origin ${step.origin + 1}: ${step.note}`);
+    const answer = this.#origins!.call(index, step);
+    if (answer !== undefined) this.#trace?.note(`the origin answers ${answer.word}`);
     return answer;
   }
 
@@ -390,8 +390,8 @@ export class World implements ExploredWorld {
     begin(part);
     if (step.kind === "call") {
       if (!part.isWaiting) this.#call(index, step);
-      this.#trace?.note(`${nameOf(index)} loses its connection to the proxy`);
-      this.#proxies!.abandon(index);
+      this.#trace?.note(`${nameOf(index)} loses its connection to the origin`);
+      this.#origins!.abandon(index);
       part.isWaiting = false;
       if (step.lost !== undefined) advance(part, step, step.lost);
       return;

@@ -60,7 +60,7 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["rows are saved without a mark", 'return mark === "" ? this.#prefixes : [];', "return [];", "SQLite: rows are not saved when"],
   ]),
   ...faults("lib/databases/sqlite/statements.ts", "lib/databases/backend", [
-    ["SQLite: an origin that was replaced notes a mark", "UPDATE leased_mark SET mark = ? FROM leased_proxy AS proxy WHERE proxy.epoch = ? RETURNING mark", "UPDATE leased_mark SET mark = ? WHERE ? >= 0 RETURNING mark", "SQLite: a takeover learns the mark"],
+    ["SQLite: an origin that was replaced notes a mark", "UPDATE leased_mark SET mark = ? FROM leased_proxy AS origin WHERE origin.epoch = ? RETURNING mark", "UPDATE leased_mark SET mark = ? WHERE ? >= 0 RETURNING mark", "SQLite: a takeover learns the mark"],
   ]),
   ...faults("lib/databases/postgres/backend.ts", "lib/databases/backend", [
     ["PostgreSQL: an origin that was replaced notes a mark", "SET mark = $1 WHERE epoch = $2 RETURNING mark", "SET mark = $1 WHERE epoch >= $2 RETURNING mark", "PostgreSQL: a takeover learns the mark"],
@@ -130,6 +130,6 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["PostgreSQL: the time of a write begins with its transaction", "writes.map(({ sinceMs = nowMs }) => sinceMs)", "writes.map(() => nowMs)", "begins with"],
   ]),
   ...faults("lib/databases/postgres/statements.ts", "lib/databases/backend", [
-    ["PostgreSQL: a deposed proxy overwrites rows", "WHERE epoch = $1 FOR SHARE\"", "WHERE epoch >= 0 * $1 FOR SHARE\"", "fenced"],
+    ["PostgreSQL: a deposed origin overwrites rows", "WHERE epoch = $1 FOR SHARE\"", "WHERE epoch >= 0 * $1 FOR SHARE\"", "fenced"],
   ]),
 ];

@@ -1,7 +1,7 @@
 import * as postgres from "../../lib/databases/postgres/backend.ts";
-import type { Change, PostgresSettings } from "../../lib/databases/backend.ts";
+import type { Change, PostgresSettings } from "../../lib/databases/base/backend.ts";
 import { Session } from "../../lib/databases/postgres/session.ts";
-import { DEFAULT_TABLE } from "../../lib/databases/table.ts";
+import { DEFAULT_TABLE } from "../../lib/databases/base/table.ts";
 import { type RowBackend, withSingleRows } from "./single_rows.ts";
 import { sharedPostgres } from "./servers/databases.ts";
 import { HAS_POSTGRES, type PostgresServer } from "./servers/postgres.ts";

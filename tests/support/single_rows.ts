@@ -1,4 +1,4 @@
-import type { Backend, Edit, Found, WriteResult } from "../../lib/databases/backend.ts";
+import type { Backend, Edit, Found, WriteResult } from "../../lib/databases/base/backend.ts";
 
 /** A backend with calls for one row. */
 export type RowBackend = Backend & {

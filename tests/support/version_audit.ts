@@ -8,7 +8,7 @@ const VISIBLE = KEY_LENGTH_MASK | STATE.HAS_FLAGS | STATE.KEY_BINARY | STATE.STA
   STATE.LONG_VALUE;
 
 /** What readers can reach, at one moment. */
-interface Sight {
+interface LookResult {
   /** The chains of each group of buckets, and what decides who is dead. */
   readonly groups: ReadonlyMap<number, string>;
   /** Each key's group, and its item without the place. */
@@ -29,7 +29,7 @@ export class VersionAudit {
   readonly faults: string[] = [];
   readonly #memory: Memory;
   readonly #links: ItemLinks;
-  #last: Sight;
+  #last: LookResult;
   /** How often each key has changed its looks in the command in progress. */
   readonly #changes = new Map<string, number>();
 
@@ -88,7 +88,7 @@ export class VersionAudit {
   }
 
   /** What groups in the middle of a change look like does not count. */
-  #keepOdd(now: Sight, isEven: (group: number) => boolean): Sight {
+  #keepOdd(now: LookResult, isEven: (group: number) => boolean): LookResult {
     const last = this.#last;
     const groups = new Map([...now.groups].filter(([group]) => isEven(group)));
     for (const [group, text] of last.groups) if (!isEven(group)) groups.set(group, text);
@@ -100,7 +100,7 @@ export class VersionAudit {
     return { groups, keys, versions, flush: now.flush };
   }
 
-  #look(): Sight {
+  #look(): LookResult {
     const { control, versions } = this.#memory;
     const { index } = this.#links;
     const groups = new Map<number, string>();

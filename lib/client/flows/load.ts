@@ -3,9 +3,9 @@ import {
   type Fill,
   type Flow,
   type Held,
+  type KeyState,
   type Loaded,
-  type Seen,
-  type Sight,
+  type LookResult,
   step,
 } from "./steps.ts";
 
@@ -61,7 +61,7 @@ export function* loadFlow<Value>(
 ): Flow<Value, void> {
   const early: Task<Value>[] = [];
   const fallbacks = new Map<string, Entry<Value>>();
-  let versions: Sight<Value>["versions"];
+  let versions: LookResult<Value>["versions"];
   let pauseMs = FIRST_PAUSE_MS;
   let leftMs = settings.waitMs;
   let outdatedRounds = 0;
@@ -104,7 +104,7 @@ export function* loadFlow<Value>(
 /** Sorts what a look has found, and answers what the cache can answer. */
 function* judge<Value>(
   keys: readonly string[],
-  { seen, versions }: Sight<Value>,
+  { seen, versions }: LookResult<Value>,
   settings: LoadSettings,
 ): Flow<Value, Round<Value>> {
   const round: Round<Value> = {
@@ -137,7 +137,7 @@ function* judge<Value>(
 
 function* judgeValue<Value>(
   key: string,
-  { cas, leftSec, entry }: Seen<Value> & { readonly state: "value" },
+  { cas, leftSec, entry }: KeyState<Value> & { readonly state: "value" },
   { refreshSec }: LoadSettings,
   { expired, early }: Round<Value>,
 ): Flow<Value, void> {

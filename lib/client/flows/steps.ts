@@ -9,7 +9,7 @@ export interface Entry<Value> {
 }
 
 /** The cache's state of a key. */
-export type Seen<Value> =
+export type KeyState<Value> =
   /** `cas` is its id; `leftSec` the seconds until the server removes it. */
   | {
     readonly state: "value";
@@ -25,8 +25,8 @@ export type Seen<Value> =
   | { readonly state: "away" };
 
 /** The keys and tags of a look. */
-export interface Sight<Value> {
-  readonly seen: ReadonlyMap<string, Seen<Value>>;
+export interface LookResult<Value> {
+  readonly seen: ReadonlyMap<string, KeyState<Value>>;
   /** Undefined: a tag's server does not answer. */
   readonly versions: Readonly<Record<string, string>> | undefined;
 }
@@ -103,7 +103,7 @@ export type RowReply =
 
 /** The result of each step; a step may throw. */
 export interface StepResults<Value> {
-  readonly look: Sight<Value>;
+  readonly look: LookResult<Value>;
   readonly load: Loaded<Value> | "late";
   readonly loadRest: Loaded<Value>;
   readonly fill: void;

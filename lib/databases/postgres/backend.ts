@@ -9,18 +9,18 @@ import {
   type Write,
   type WriteOutcome,
   type WriteResult,
-} from "../backend.ts";
-import type { ChangeStream } from "../changes.ts";
+} from "../base/backend.ts";
+import type { ChangeStream } from "../base/changes.ts";
 import { postgresFollowSchema } from "./publication.ts";
 import { PostgresChanges } from "./change_stream.ts";
-import { notesText, readNotes } from "../notes.ts";
-import type { TableNames } from "../table.ts";
+import { notesText, readNotes } from "../base/notes.ts";
+import type { TableNames } from "../base/table.ts";
 import { bytesOf, type ColumnTypes, storedAs } from "./columns.ts";
 import { arrayOf } from "./group.ts";
 import { Pool } from "./pool.ts";
 import { prepareTables } from "./schema.ts";
 import { isLockTimeout, type ResultRow, Session, type SessionSettings } from "./session.ts";
-import { lackOf, readEnd } from "./slot.ts";
+import { missingSetting, readEnd } from "./slot.ts";
 import { foundOf, readEpoch, type Statements, statementsFor } from "./statements.ts";
 import { PostgresViews } from "./views.ts";
 import { READ_ONLY, STATEMENTS_IN_WRITE, Writes } from "./writes.ts";
@@ -34,8 +34,8 @@ const TAKE_OVER_GRACE_MS = 1000;
 const VIEW_CONNECTIONS_MAX = 4;
 
 /** The lock keeps a takeover away until it is committed, as in a write. */
-const NOTE = "WITH proxy AS (SELECT epoch FROM leased_proxy WHERE epoch = $2 FOR SHARE) " +
-  "UPDATE leased_caches SET epoch = leased_caches.epoch + 1, list = $1 FROM proxy " +
+const NOTE = "WITH origin AS (SELECT epoch FROM leased_proxy WHERE epoch = $2 FOR SHARE) " +
+  "UPDATE leased_caches SET epoch = leased_caches.epoch + 1, list = $1 FROM origin " +
   "RETURNING leased_caches.epoch AS epoch";
 
 /** Key of the advisory lock of the active origin: an arbitrary number, and that of the table, which is its schema's. */
@@ -62,7 +62,7 @@ type Place = SessionSettings & { readonly searchPath: string };
 
 /**
  * PostgreSQL. A write holds a shared lock on the row that has the epoch until it is committed, and a takeover locks the
- * table of that row: it waits for writes of the old proxy, and later ones see the new epoch. A deleted row stays, with
+ * table of that row: it waits for writes of the old origin, and later ones see the new epoch. A deleted row stays, with
  * a null for its value, so that versions only grow.
  */
 export class PostgresBackend implements Backend {
@@ -154,7 +154,7 @@ export class PostgresBackend implements Backend {
       await session.query(
         `SET LOCAL lock_timeout = ${lockMs}; SET LOCAL statement_timeout = ${statementMs}`,
       );
-      // Share locks on a row have no queue: those of a busy proxy would keep an update waiting for ever.
+      // Share locks on a row have no queue: those of a busy origin would keep an update waiting for ever.
       await session.query("LOCK TABLE leased_proxy IN EXCLUSIVE MODE");
       const [row] = await session.query(TAKE_OVER, [rightMs]);
       if (!await session.commit()) throw new Error("the database rolled the takeover back");
@@ -238,7 +238,7 @@ export class PostgresBackend implements Backend {
     const schema = postgresFollowSchema(this.#names, views);
     return await this.#pool.use(async (session) => {
       await session.query(schema);
-      return await lackOf(session);
+      return await missingSetting(session);
     });
   }
 

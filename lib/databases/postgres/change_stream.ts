@@ -1,7 +1,7 @@
 import { pause } from "../../process/pause.ts";
 import { reasonOf } from "../../process/reason.ts";
-import { CHANGED_KEYS_MAX, ChangedKeys, type Changes, type ChangeStream } from "../changes.ts";
-import type { TableNames } from "../table.ts";
+import { CHANGED_KEYS_MAX, ChangedKeys, type Changes, type ChangeStream } from "../base/changes.ts";
+import type { TableNames } from "../base/table.ts";
 import type { ViewMapping } from "../views/view_mapping.ts";
 import { type Commit, PgoutputReader } from "./pgoutput.ts";
 import type { Pool } from "./pool.ts";
@@ -160,7 +160,7 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
       return this.ended(`the log cannot be read: ${reasonOf(error)}`);
     }
     if (commit === null) return;
-    this.#changed.join(commit.changed);
+    this.#changed.merge(commit.changed);
     if (commit.changed.count > 0) this.#xids.push(commit.xid);
     this.sentUpTo(commit.endPosition);
     const isFull = this.#changed.size >= WAITING_KEYS_MAX ||

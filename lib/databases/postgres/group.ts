@@ -5,7 +5,7 @@ import {
   type Row,
   type Write,
   type WriteResult,
-} from "../backend.ts";
+} from "../base/backend.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
 import { reasonOf } from "../../process/reason.ts";
 import { type ColumnTypes, type Stored, storedAs } from "./columns.ts";

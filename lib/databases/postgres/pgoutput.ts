@@ -1,7 +1,7 @@
 import { latin1Text } from "../../../store/base/bytes.ts";
 import type { KeyTemplate } from "../views/key_template.ts";
 import { type ColumnValue, keyOf, type ViewMapping } from "../views/view_mapping.ts";
-import { ChangedKeys } from "../changes.ts";
+import { ChangedKeys } from "../base/changes.ts";
 
 /** Letters with which messages of the plugin pgoutput, and parts of them, begin. */
 const LETTER = {

@@ -4,7 +4,7 @@ import { type Parameter, type ResultRow, Session, type SessionSettings } from ".
 type Waiter = (isGiven: boolean) => void;
 
 /**
- * The sessions of a proxy. Each serves one caller at a time; the others wait in the order of arrival. The pool bounds
+ * The sessions of an origin. Each serves one caller at a time; the others wait in the order of arrival. The pool bounds
  * the statements in progress: a slow database makes callers wait.
  */
 export class Pool {

@@ -1,6 +1,6 @@
 import type { Views } from "../views/view.ts";
 import { ViewMapping } from "../views/view_mapping.ts";
-import { quotedNames, type TableNames } from "../table.ts";
+import { quotedNames, type TableNames } from "../base/table.ts";
 
 /** The publication of the tables that are followed. */
 export const PUBLICATION = "leased";

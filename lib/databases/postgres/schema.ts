@@ -1,9 +1,9 @@
-import { COLUMNS_ADVICE, postgresSchema } from "../schema.ts";
-import { quotedNames, type TableNames } from "../table.ts";
+import { COLUMNS_ADVICE, postgresSchema } from "../base/schema.ts";
+import { quotedNames, type TableNames } from "../base/table.ts";
 import type { ColumnType, ColumnTypes } from "./columns.ts";
 import type { Session } from "./session.ts";
 
-/** Key of the advisory lock under which a proxy creates tables: an arbitrary number. */
+/** Key of the advisory lock under which an origin creates tables: an arbitrary number. */
 const SCHEMA_LOCK = 7_305_803;
 
 /**
@@ -18,7 +18,7 @@ export async function prepareTables(session: Session, names: TableNames): Promis
     await session.query("BEGIN");
     await session.query(`SELECT pg_advisory_xact_lock(${SCHEMA_LOCK})`);
     await session.query(postgresSchema(names));
-    if (!await session.commit()) throw new Error("cannot make the proxy's tables");
+    if (!await session.commit()) throw new Error("cannot make the origin's tables");
     types = await readTypes(session, names);
   }
   const key = columnType(types?.get(names.key), /^(?:bytea|text|character varying(?:\(\d+\))?)$/);
@@ -43,8 +43,8 @@ async function readTypes(
       "CASE WHEN collisdeterministic IS FALSE THEN ' with a nondeterministic collation' ELSE '' END AS type " +
       "FROM pg_attribute LEFT JOIN pg_collation AS used ON used.oid = attcollation " +
       "WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped " +
-      "AND EXISTS (SELECT FROM pg_attribute AS proxy WHERE proxy.attrelid = to_regclass('leased_proxy') " +
-      "AND proxy.attname = 'mark') AND to_regclass('leased_applied') IS NOT NULL AND to_regclass('leased_caches') IS NOT NULL",
+      "AND EXISTS (SELECT FROM pg_attribute AS origin WHERE origin.attrelid = to_regclass('leased_proxy') " +
+      "AND origin.attname = 'mark') AND to_regclass('leased_applied') IS NOT NULL AND to_regclass('leased_caches') IS NOT NULL",
     [quotedNames(names).table],
   );
   const types = new Map(rows.map(({ name, type }) => [name as string, type as string]));

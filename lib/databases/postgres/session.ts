@@ -28,7 +28,7 @@ export interface ServerProcess {
 /** The first version with pg_current_xact_id() and pg_xact_status(). */
 const SERVER_VERSION_MIN = 130_000;
 /** The sessions' name in pg_stat_activity, unless the URL has another application_name. */
-const APPLICATION_NAME = "leased-proxy";
+const APPLICATION_NAME = "leased-origin";
 
 /** The connection is lost: the server may or may not have executed the last statement. */
 export class LostError extends Error {

@@ -1,4 +1,4 @@
-import { quotedNames, type TableNames } from "../table.ts";
+import { quotedNames, type TableNames } from "../base/table.ts";
 import {
   CHILDREN,
   hasOld,
@@ -54,9 +54,9 @@ export interface Slot {
 }
 
 /**
- * Notes that changes are missing, when the log has not all of them.
+ * Records a gap if the log lacks changes.
  *
- * @throws What is to be done.
+ * @throws The remedy.
  */
 export async function checkPublished(
   session: Session,
@@ -76,8 +76,8 @@ export async function checkPublished(
   }
 }
 
-/** Returns what the server lacks before its log can be followed, with the remedy; null: nothing. */
-export async function lackOf(session: Session): Promise<string | null> {
+/** Returns the setting without which the log cannot be followed, and the remedy; null: none is missing. */
+export async function missingSetting(session: Session): Promise<string | null> {
   const [server] = await session.query(LEVEL);
   const { level } = server!;
   if (level === "logical") return null;
@@ -98,8 +98,8 @@ export async function prepareSlot(
   mapping: ViewMapping,
   evicts: boolean,
 ): Promise<Slot> {
-  const lack = await lackOf(session);
-  if (lack !== null) throw new Error(lack);
+  const missing = await missingSetting(session);
+  if (missing !== null) throw new Error(missing);
   const [found] = await session.query(PLACE);
   const { server, slot } = found as { server: string; slot: string };
   const rows = await checkTable(session, names);
@@ -201,7 +201,7 @@ async function checkTable(session: Session, names: TableNames): Promise<RowTable
   if (!found?.["is_published"]) {
     throw new Error(
       `table ${names.table} is not in the publication ${PUBLICATION} with all its changes: ` +
-        "let its owner start `leased proxy init --follow --run`",
+        "let its owner start `leased rows init --follow --run`",
     );
   }
   if (hasOld(identityOf(found), names.key)) {
@@ -232,7 +232,7 @@ async function findUnpublished(
   const [row] = await session.query(PUBLISHED_COUNT, [oids]);
   if (row!["count"] !== tables.length) {
     return `a table of views was dropped and made again, or the publication ${PUBLICATION} has not all its changes any more: ` +
-      "start `leased proxy init --follow --views <file> --run`";
+      "start `leased rows init --follow --views <file> --run`";
   }
   const [child] = await session.query(CHILDREN, [oids]);
   return child === undefined

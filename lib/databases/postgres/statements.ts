@@ -1,5 +1,5 @@
-import { type Found, hasExpired, PURGE_MAX, type Row } from "../backend.ts";
-import { quotedNames, type TableNames } from "../table.ts";
+import { type Found, hasExpired, PURGE_MAX, type Row } from "../base/backend.ts";
+import { quotedNames, type TableNames } from "../base/table.ts";
 import { bytesOf, type ColumnTypes } from "./columns.ts";
 import type { ResultRow, Session } from "./session.ts";
 
@@ -26,7 +26,7 @@ export function statementsFor(names: TableNames, types: ColumnTypes) {
     `${ofRow} AS expires`;
   const rowOfTable = `(${key}, ${flags}, ${value}, ${version}${list})`;
   return {
-    read: `SELECT ${columns}, proxy.epoch AS epoch FROM leased_proxy AS proxy ` +
+    read: `SELECT ${columns}, origin.epoch AS epoch FROM leased_proxy AS origin ` +
       `LEFT JOIN ${table} AS row ON row.${key} = ANY ($1::${types.key}[])`,
     lockRows: `SELECT ${columns}, 0 AS epoch FROM ${table} AS row ` +
       `WHERE row.${key} = ANY ($1::${types.key}[]) ORDER BY row.${key} FOR UPDATE`,
@@ -38,10 +38,10 @@ export function statementsFor(names: TableNames, types: ColumnTypes) {
       `${expiry} = NULL, ${version} = ${version} + 1 WHERE ${key} IN (SELECT ${key} FROM ${table} ` +
       `WHERE ${expiry} > 0 AND ${expiry} <= $1 LIMIT ${PURGE_MAX} FOR UPDATE SKIP LOCKED)`,
     // The lock on the epoch comes first: without it, no other part has a row. `count` is the number of a key's writes.
-    write: `WITH proxy AS (${LOCK_EPOCH.replace("$2", "$11")}), ` +
+    write: `WITH origin AS (${LOCK_EPOCH.replace("$2", "$11")}), ` +
       `input AS (SELECT input.* FROM unnest($2::${types.key}[], $3::bigint[], $4::${types.value}[], $5::bigint[], $10::boolean[]${ofInput}) ` +
-      `WITH ORDINALITY AS input (key, flags, value, count, is_new${named}, position), proxy), ` +
-      `locked AS MATERIALIZED (SELECT row.${key} AS key FROM ${table} AS row, proxy ` +
+      `WITH ORDINALITY AS input (key, flags, value, count, is_new${named}, position), origin), ` +
+      `locked AS MATERIALIZED (SELECT row.${key} AS key FROM ${table} AS row, origin ` +
       `WHERE row.${key} = ANY ($2) ORDER BY row.${key} FOR UPDATE OF row), ` +
       `updated AS (UPDATE ${table} AS row SET ${flags} = input.flags, ${value} = input.value${update}, ` +
       `${version} = row.${version} + input.count FROM input, locked ` +

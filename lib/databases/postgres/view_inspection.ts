@@ -1,8 +1,8 @@
 import { reasonOf } from "../../process/reason.ts";
 import { haveSameTexts, type ParameterType } from "../views/parameter_type.ts";
 import { resultMistakes, type View, type ViewMistake, withParameters } from "../views/view.ts";
-import type { InspectedView } from "../backend.ts";
-import { quotedNames, type TableNames } from "../table.ts";
+import type { InspectedView } from "../base/backend.ts";
+import { quotedNames, type TableNames } from "../base/table.ts";
 import {
   CHILDREN,
   hasOld,
@@ -119,7 +119,7 @@ export async function inspectView(
   };
 }
 
-const INIT_ADVICE = "let the owner start `leased proxy init --follow --views <file> --run`";
+const INIT_ADVICE = "let the owner start `leased rows init --follow --views <file> --run`";
 
 /** @returns The types of the parameters; null: the query cannot be prepared. */
 async function typesOf(

@@ -2,8 +2,14 @@ import { reasonOf } from "../../process/reason.ts";
 import { isCanonical, textOf } from "../views/parameter_type.ts";
 import { type View, type ViewMistake, Views, ViewsError } from "../views/view.ts";
 import { ViewMapping } from "../views/view_mapping.ts";
-import type { Found, InspectedView, InspectedViews, PreparedViews, ViewKey } from "../backend.ts";
-import type { TableNames } from "../table.ts";
+import type {
+  Found,
+  InspectedView,
+  InspectedViews,
+  PreparedViews,
+  ViewKey,
+} from "../base/backend.ts";
+import type { TableNames } from "../base/table.ts";
 import { Pool } from "./pool.ts";
 import { isRefusal, type ResultRow, type Session } from "./session.ts";
 import { inspectView, statementOf } from "./view_inspection.ts";

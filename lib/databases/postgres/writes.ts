@@ -1,4 +1,4 @@
-import type { Write, WriteOutcome, WriteResult } from "../backend.ts";
+import type { Write, WriteOutcome, WriteResult } from "../base/backend.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
 import { pause } from "../../process/pause.ts";
 import { reasonOf } from "../../process/reason.ts";
@@ -116,7 +116,7 @@ export class Writes {
     return Math.min(...writes.map(({ sinceMs = nowMs }) => sinceMs)) + this.#timeoutMs;
   }
 
-  /** Ends writes that have waited in vain for the time of their group: those that have time left are to go again. */
+  /** Ends a group that timed out: writes past their own deadline fail, the others are postponed. */
   #endTime(writes: readonly Write[], reason: string): WriteResult[] {
     const sinceMaxMs = performance.now() - this.#timeoutMs;
     return writes.map(({ sinceMs = 0 }) => sinceMs <= sinceMaxMs ? failed(reason) : POSTPONED);
@@ -192,12 +192,12 @@ export class Writes {
     try {
       if (group.isComputed) {
         // In this order: after the wait for the lock the rows are read again.
-        const [[proxy], rows] = await Promise.all([
+        const [[origin], rows] = await Promise.all([
           session.query(LOCK_EPOCH, [epoch, lockTimeout]),
           session.query(this.#statements.lockRows, [group.keys]),
           ...begun.splice(0),
         ]);
-        if (proxy === undefined) {
+        if (origin === undefined) {
           const fenced = { kind: "fenced", epoch: await readEpoch(session) } as const;
           await session.rollBack();
           return fenced;

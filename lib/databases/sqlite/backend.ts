@@ -14,15 +14,15 @@ import {
   type Write,
   type WriteOutcome,
   type WriteResult,
-} from "../backend.ts";
-import { type ChangeStream } from "../changes.ts";
-import { notesText, readNotes } from "../notes.ts";
-import { COLUMNS_ADVICE, sqliteSchema } from "../schema.ts";
+} from "../base/backend.ts";
+import { type ChangeStream } from "../base/changes.ts";
+import { notesText, readNotes } from "../base/notes.ts";
+import { COLUMNS_ADVICE, sqliteSchema } from "../base/schema.ts";
 import { END_OF_LOG, SqliteChanges } from "./changes.ts";
 import { type SqliteRow, type SqliteStatements, sqliteStatements } from "./statements.ts";
 import { followSchema } from "./triggers.ts";
 import { SqliteViews } from "./views.ts";
-import { DEFAULT_TABLE, type TableNames } from "../table.ts";
+import { DEFAULT_TABLE, type TableNames } from "../base/table.ts";
 import { pause } from "../../process/pause.ts";
 import { reasonOf } from "../../process/reason.ts";
 import { Views } from "../views/view.ts";
@@ -61,7 +61,7 @@ export class SqliteBackend implements Backend {
   readonly #names: TableNames;
   /** Whether triggers note changes of the table. */
   #isFollowed = false;
-  /** Whose tables have triggers, too. */
+  /** Views whose tables have triggers. */
   #views = Views.NONE;
   #prepared: SqliteViews | null = null;
   readonly #path: string;

@@ -1,10 +1,10 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { latin1Text } from "../../../store/base/bytes.ts";
-import { everyKeyOf, prefixIn } from "../../rows/key_range.ts";
+import { everyKeyOf, prefixIn } from "../views/key_range.ts";
 import type { Views } from "../views/view.ts";
-import { ChangedKeys, type Changes, type ChangeStream } from "../changes.ts";
+import { ChangedKeys, type Changes, type ChangeStream } from "../base/changes.ts";
 import { missingTriggers } from "./triggers.ts";
-import type { TableNames } from "../table.ts";
+import type { TableNames } from "../base/table.ts";
 import { pause } from "../../process/pause.ts";
 
 /** How often the file is asked whether another connection has committed. */
@@ -22,7 +22,7 @@ export const END_OF_LOG =
 
 interface ChangeRow {
   readonly id: number;
-  /** Text: what all keys begin with that are meant. */
+  /** Text: a prefix; stands for all its keys. */
   readonly key: Uint8Array | string;
 }
 
@@ -148,7 +148,7 @@ export class SqliteChanges implements ChangeStream {
     if (missing === undefined) return;
     const option = views.all.length > 0 ? " --views <file>" : "";
     throw new Error(
-      `the trigger ${missing} is missing or another one: start \`leased proxy init --follow${option} --run\``,
+      `the trigger ${missing} is missing or another one: start \`leased rows init --follow${option} --run\``,
     );
   }
 

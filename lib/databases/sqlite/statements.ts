@@ -1,6 +1,6 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import { PURGE_MAX } from "../backend.ts";
-import { quotedNames, type TableNames } from "../table.ts";
+import { PURGE_MAX } from "../base/backend.ts";
+import { quotedNames, type TableNames } from "../base/table.ts";
 
 /** A row of a result; all columns are null if the row does not exist. */
 export interface SqliteRow {
@@ -25,7 +25,7 @@ export function sqliteStatements(database: DatabaseSync, names: TableNames) {
     read: prepare(
       `SELECT row.${flags} AS flags, row.${value} AS data, row.${version} AS version, ` +
         `${hasExpiry ? `row.${expiry}` : "NULL"} AS expires, ` +
-        `proxy.epoch AS epoch FROM leased_proxy AS proxy LEFT JOIN ${table} AS row ` +
+        `origin.epoch AS epoch FROM leased_proxy AS origin LEFT JOIN ${table} AS row ` +
         `ON row.${key} = ?`,
     ),
     put: prepare(
@@ -43,17 +43,17 @@ export function sqliteStatements(database: DatabaseSync, names: TableNames) {
     purge: prepare("DELETE FROM leased_applied WHERE at < ?"),
     notes: prepare("SELECT epoch, list FROM leased_caches"),
     note: prepare(
-      "UPDATE leased_caches SET epoch = leased_caches.epoch + 1, list = ? FROM leased_proxy AS proxy " +
-        "WHERE proxy.epoch = ? RETURNING leased_caches.epoch AS epoch",
+      "UPDATE leased_caches SET epoch = leased_caches.epoch + 1, list = ? FROM leased_proxy AS origin " +
+        "WHERE origin.epoch = ? RETURNING leased_caches.epoch AS epoch",
     ),
     servedByNodes: prepare("SELECT serves_ms AS ms FROM leased_nodes"),
     noteNodes: prepare(
-      "UPDATE leased_nodes SET serves_ms = ? FROM leased_proxy AS proxy WHERE proxy.epoch = ? " +
+      "UPDATE leased_nodes SET serves_ms = ? FROM leased_proxy AS origin WHERE origin.epoch = ? " +
         "RETURNING serves_ms AS ms",
     ),
     mark: prepare("SELECT mark FROM leased_mark"),
     noteMark: prepare(
-      "UPDATE leased_mark SET mark = ? FROM leased_proxy AS proxy WHERE proxy.epoch = ? RETURNING mark",
+      "UPDATE leased_mark SET mark = ? FROM leased_proxy AS origin WHERE origin.epoch = ? RETURNING mark",
     ),
     savepoint: prepare("SAVEPOINT one"),
     release: prepare("RELEASE one"),

@@ -3,9 +3,9 @@ import type { KeyTemplate } from "../views/key_template.ts";
 import { textOf } from "../views/parameter_type.ts";
 import type { Views } from "../views/view.ts";
 import { ViewMapping } from "../views/view_mapping.ts";
-import { sqliteFollowSchema, sqliteSchema } from "../schema.ts";
+import { sqliteFollowSchema, sqliteSchema } from "../base/schema.ts";
 import { otherRowOf, uniqueKeysOf } from "./unique_keys.ts";
-import { quoted, quotedNames, type TableNames } from "../table.ts";
+import { quoted, quotedNames, type TableNames } from "../base/table.ts";
 
 /** The beginning of every trigger's name. */
 const TRIGGER = "leased_change_";

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import { quoted } from "../table.ts";
+import { quoted } from "../base/table.ts";
 
 /** Names of the row number, of which a column may hide some. */
 const ROW_NUMBERS = ["rowid", "_rowid_", "oid"];

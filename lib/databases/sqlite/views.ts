@@ -9,9 +9,15 @@ import {
   ViewsError,
   withParameters,
 } from "../views/view.ts";
-import type { Found, InspectedView, InspectedViews, PreparedViews, ViewKey } from "../backend.ts";
+import type {
+  Found,
+  InspectedView,
+  InspectedViews,
+  PreparedViews,
+  ViewKey,
+} from "../base/backend.ts";
 import { missingTriggers } from "./triggers.ts";
-import type { TableNames } from "../table.ts";
+import type { TableNames } from "../base/table.ts";
 
 /** Views have no versions: they cannot be written. */
 const VERSION = 1;
@@ -170,7 +176,7 @@ function inspectViews(
   const inspected = views.all.map((view) => inspect(database, view, names, mistakes));
   if (mistakes.length === 0 && missingTriggers(database, names, views).length > 0) {
     const text = "the triggers of its tables are missing or old: " +
-      "start `leased proxy init --follow --views <file> --run`";
+      "start `leased rows init --follow --views <file> --run`";
     mistakes.push({ line: views.all[0]!.line, text });
   }
   return { inspected: inspected.filter((each) => each !== null), mistakes };

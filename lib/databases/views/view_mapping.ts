@@ -1,4 +1,4 @@
-import { everyKeyOf } from "../../rows/key_range.ts";
+import { everyKeyOf } from "./key_range.ts";
 import { KEY_LENGTH_MAX } from "../../../store/limits.ts";
 import type { KeyTemplate } from "./key_template.ts";
 import type { Views } from "./view.ts";
@@ -27,11 +27,6 @@ export class ViewMapping {
   /** Returns the templates of a table's keys; their parameters are its columns. */
   templatesOf(table: string): readonly KeyTemplate[] {
     return this.#templates.get(table) ?? [];
-  }
-
-  /** Returns the columns of a table that its keys need, each once. */
-  columnsOf(table: string): readonly string[] {
-    return [...new Set(this.templatesOf(table).flatMap(({ names }) => names))];
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Cached, CacheView } from "./cache_view.ts";
-import type { Committed, ProxyView } from "./origin_view.ts";
+import type { Committed, OriginView } from "./origin_view.ts";
 
 /** A cached value that is not the committed one. */
 export interface Difference {
@@ -45,12 +45,12 @@ const LOOKS_MAX = 5;
  */
 export async function auditCache(
   cache: CacheView,
-  proxy: ProxyView,
+  origin: OriginView,
   prefix: string,
   counts: AuditCounts,
   observer: AuditObserver,
 ): Promise<void> {
-  const audit = new Audit(cache, proxy, counts, observer);
+  const audit = new Audit(cache, origin, counts, observer);
   let batch: string[] = [];
   for await (const { key } of cache.keys()) {
     counts.keys++;
@@ -72,13 +72,13 @@ export function noCounts(): AuditCounts {
 
 class Audit {
   readonly #cache: CacheView;
-  readonly #proxy: ProxyView;
+  readonly #origin: OriginView;
   readonly #counts: AuditCounts;
   readonly #observer: AuditObserver;
 
-  constructor(cache: CacheView, proxy: ProxyView, counts: AuditCounts, observer: AuditObserver) {
+  constructor(cache: CacheView, origin: OriginView, counts: AuditCounts, observer: AuditObserver) {
     this.#cache = cache;
-    this.#proxy = proxy;
+    this.#origin = origin;
     this.#counts = counts;
     this.#observer = observer;
   }
@@ -91,7 +91,7 @@ class Audit {
     });
     this.#counts.gone += keys.length - there.length;
     if (there.length === 0) return;
-    const rows = await this.#proxy.read(there.map(({ key }) => key));
+    const rows = await this.#origin.read(there.map(({ key }) => key));
     for (const [index, { key, cached }] of there.entries()) {
       if (isEqual(cached, rows[index]!)) this.#counts.equal++;
       else await this.#lookAgain(key, cached);
@@ -102,7 +102,7 @@ class Audit {
   async #lookAgain(key: string, first: Cached): Promise<void> {
     let cached = first;
     for (let looks = 1; looks < LOOKS_MAX; looks++) {
-      const [committed] = await this.#proxy.read([key]);
+      const [committed] = await this.#origin.read([key]);
       if (isEqual(cached, committed!)) {
         this.#counts.equal++;
         return;

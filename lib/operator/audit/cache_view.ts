@@ -13,12 +13,11 @@ export interface ListedKey {
   readonly key: string | null;
 }
 
-/** Matches the keys that the proxy's text protocol takes. */
+/** Matches the keys that the origin's text protocol takes. */
 const TEXT_KEY = /^[^\0-\x20\x7f]{1,250}$/;
-/**
- * Bounds of a list: so many keys for each item of the cache, and so many more, because it changes during the listing.
- */
+/** The most keys of a list for each item of the cache. */
 const KEYS_PER_ITEM = 2;
+/** The most keys of a list beside those: the cache changes during the listing. */
 const KEYS_MORE = 1000;
 /** Lines of `stats` that are read at most. */
 const STAT_LINES_MAX = 1000;

@@ -13,32 +13,39 @@ const EXIT_STATUS = [
   "0   every cached value is the committed one",
   "1   there are differences",
   "64  a mistake in the command line",
-  "69  a cache or the proxy cannot be reached, or its replies make no sense",
+  "69  a cache or the origin cannot be reached, or its replies make no sense",
   "77  a permission of deno run is missing",
 ] as const;
 
 /** The options of an audit, checked. */
 export interface AuditOptions {
-  readonly proxy: Address;
-  /** Empty: every cache of the proxy. */
+  readonly origin: Address;
+  /** Empty: every cache of the origin. */
   readonly caches: readonly Address[];
   /** Paths of files with names and passwords; "": no authentication. */
-  readonly proxyLoginFile: string;
+  readonly originLoginFile: string;
   readonly cacheLoginFile: string;
-  /** Paths of the certificates that verify the proxy and the caches; "": no TLS. */
-  readonly proxyCaCertPath: string;
+  /** Paths of the certificates that verify the origin and the caches; "": no TLS. */
+  readonly originCaCertPath: string;
   readonly cacheCaCertPath: string;
   readonly prefix: string;
   readonly timeoutMs: number;
   readonly logFormat: LogFormat;
 }
 
+/** Names of earlier versions. */
+const SECOND_NAMES = {
+  "proxy": "origin",
+  "proxy-login": "origin-login",
+  "proxy-ca-cert": "origin-ca-cert",
+} as const;
+
 /** Parses the command line after `leased audit`. */
 export function readAuditCommand(
   argv: readonly string[],
   processInfo: ProcessInfo,
 ): CommandLine<AuditOptions> {
-  const { values, errors } = parseOptions(argv, AUDIT_OPTIONS);
+  const { values, errors } = parseOptions(argv, AUDIT_OPTIONS, undefined, SECOND_NAMES);
   if (values.help) return { kind: "print", text: helpText(processInfo.version) };
   if (values.license) return { kind: "print", text: license.trimEnd() };
   const address = (name: string, text: string): Address =>
@@ -50,11 +57,11 @@ export function readAuditCommand(
     );
   const logFormat = values["log-format"];
   const options: AuditOptions = {
-    proxy: address("proxy", values.proxy),
+    origin: address("origin", values.origin),
     caches: values.cache.map((text) => address("cache", text)),
-    proxyLoginFile: values["proxy-login"],
+    originLoginFile: values["origin-login"],
     cacheLoginFile: values["cache-login"],
-    proxyCaCertPath: values["proxy-ca-cert"],
+    originCaCertPath: values["origin-ca-cert"],
     cacheCaCertPath: values["cache-ca-cert"],
     prefix: values.prefix,
     timeoutMs: values.timeout,
@@ -66,7 +73,7 @@ export function readAuditCommand(
 /** Returns the text of `leased audit --help`. */
 function helpText(version: string): string {
   return [
-    `leased ${version}: compares caches with the database behind an update-token proxy`,
+    `leased ${version}: compares caches with the database behind an origin`,
     "",
     "Usage: leased audit [options]",
     ...helpLines(optionTexts(AUDIT_OPTIONS)),

@@ -12,13 +12,13 @@ export interface Committed {
   readonly mark: string;
 }
 
-/** Caches and nodes that the proxy may name at most. */
+/** Caches and nodes that the origin may name at most. */
 const NAMES_MAX = 10_000;
 /** A cache that has left the list, or a node: it is not compared. */
 const OTHER = /^(?:OUTSIDE|NODE) /;
 
-/** The database, as the audit sees it through the proxy. */
-export class ProxyView {
+/** The database, as the audit sees it through the origin. */
+export class OriginView {
   readonly #peer: Peer;
 
   private constructor(peer: Peer) {
@@ -29,11 +29,11 @@ export class ProxyView {
   static async connect(
     address: Address,
     options: DialOptions,
-  ): Promise<ProxyView> {
-    return new ProxyView(await Peer.connect(address, options));
+  ): Promise<OriginView> {
+    return new OriginView(await Peer.connect(address, options));
   }
 
-  /** Returns the caches of the proxy's list. @throws PeerError */
+  /** Returns the caches of the origin's list. @throws PeerError */
   async caches(): Promise<Address[]> {
     await this.#peer.send("caches\r\n");
     const addresses: Address[] = [];

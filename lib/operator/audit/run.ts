@@ -15,7 +15,7 @@ import { auditCache, noCounts } from "./audit.ts";
 import { CacheView } from "./cache_view.ts";
 import { type AuditOptions, readAuditCommand } from "./options.ts";
 import { type Address, PeerError } from "../../peers/peer.ts";
-import { ProxyView } from "./origin_view.ts";
+import { OriginView } from "./origin_view.ts";
 import { Report } from "./report.ts";
 
 const TASK = "or use deno task audit, which may read this folder";
@@ -33,7 +33,7 @@ export function runAudit(argv: readonly string[]): Promise<ExitCode> {
 
 /**
  * Compares caches with the database, one cache after the other. A cache that fails is named on stderr, and the others
- * are compared all the same; without the proxy nothing can be.
+ * are compared all the same; without the origin nothing can be.
  */
 async function auditCaches(options: AuditOptions): Promise<ExitCode> {
   let dials: Dials;
@@ -69,13 +69,13 @@ async function auditCaches(options: AuditOptions): Promise<ExitCode> {
   return failed > 0 ? ExitCode.UNAVAILABLE : ExitCode.OK;
 }
 
-/** Caches that only the proxy knows may need more than what is granted, or not. */
+/** Caches that only the origin knows may need more than what is granted, or not. */
 function neededPermissions(options: AuditOptions): Need[] {
-  const { proxy, caches } = options;
+  const { origin, caches } = options;
   const files = [
-    options.proxyLoginFile,
+    options.originLoginFile,
     options.cacheLoginFile,
-    options.proxyCaCertPath,
+    options.originCaCertPath,
     options.cacheCaCertPath,
   ];
   const net = (purpose: string, { hostname, port }: Address): Need => ({
@@ -84,7 +84,7 @@ function neededPermissions(options: AuditOptions): Need[] {
     alternative: TASK,
   });
   return [
-    net("ask the proxy (--proxy)", proxy),
+    net("ask the origin (--origin)", origin),
     ...caches.map((cache) => net("read the caches (--cache)", cache)),
     ...caches.length > 0
       ? []
@@ -97,7 +97,7 @@ function neededPermissions(options: AuditOptions): Need[] {
 
 /** How to connect. */
 interface Dials {
-  readonly proxy: DialOptions;
+  readonly origin: DialOptions;
   readonly cache: DialOptions;
 }
 
@@ -105,17 +105,17 @@ interface Dials {
 function dialsOf(options: AuditOptions): Dials {
   const { timeoutMs } = options;
   return {
-    proxy: readDialOptions(timeoutMs, options.proxyLoginFile, options.proxyCaCertPath),
+    origin: readDialOptions(timeoutMs, options.originLoginFile, options.originCaCertPath),
     cache: readDialOptions(timeoutMs, options.cacheLoginFile, options.cacheCaCertPath),
   };
 }
 
 async function cachesOf(
-  { proxy, caches }: AuditOptions,
+  { origin, caches }: AuditOptions,
   dials: Dials,
 ): Promise<readonly Address[]> {
   if (caches.length > 0) return caches;
-  const view = await ProxyView.connect(proxy, dials.proxy);
+  const view = await OriginView.connect(origin, dials.origin);
   try {
     return await view.caches();
   } finally {
@@ -126,13 +126,13 @@ async function cachesOf(
 /** @throws PeerError */
 async function auditOne(
   address: Address,
-  { proxy, prefix }: AuditOptions,
+  { origin, prefix }: AuditOptions,
   dials: Dials,
   counts: ReturnType<typeof noCounts>,
   report: Report,
 ): Promise<void> {
   const name = hostPortText(address.hostname, address.port);
-  const rows = await ProxyView.connect(proxy, dials.proxy);
+  const rows = await OriginView.connect(origin, dials.origin);
   try {
     const cache = await CacheView.connect(address, dials.cache);
     try {

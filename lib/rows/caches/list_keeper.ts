@@ -1,7 +1,7 @@
 import { readRegularTextFile } from "../../process/file_kinds.ts";
 import type { TransportEvent } from "../../net/transport.ts";
 import { reasonOf } from "../../process/reason.ts";
-import type { Backend } from "../../databases/backend.ts";
+import type { Backend } from "../../databases/base/backend.ts";
 import { CacheList, type ListChange, type Weighted } from "../flows/cache_list.ts";
 import type { CacheClient } from "./cache_client.ts";
 import { type CacheAddress, cacheName, parseCachesFile } from "./caches_file.ts";

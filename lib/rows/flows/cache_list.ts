@@ -1,5 +1,5 @@
 import { assert } from "../../../store/base/assert.ts";
-import type { NotedCaches, NotedState } from "../../databases/backend.ts";
+import type { NotedCaches, NotedState } from "../../databases/base/backend.ts";
 import { CacheError, type Flow, step } from "./steps.ts";
 
 /** A cache with its share of the keys. */

@@ -1,5 +1,5 @@
 import type { CacheList } from "./cache_list.ts";
-import { EVERY_ROW, everyKeyOf, splitKeys } from "../key_range.ts";
+import { EVERY_ROW, everyKeyOf, splitKeys } from "../../databases/views/key_range.ts";
 import { CacheError, type Flow, step } from "./steps.ts";
 
 /** Keys deleted together. */

@@ -1,6 +1,6 @@
 import { assert } from "../../../store/base/assert.ts";
 import type { CacheList, ListChange, Weighted } from "./cache_list.ts";
-import type { Edit, Found, WriteOutcome, WriteResult } from "../../databases/backend.ts";
+import type { Edit, Found, WriteOutcome, WriteResult } from "../../databases/base/backend.ts";
 import { type Flow, step } from "./steps.ts";
 import { type PutStart, TokenLimitError, type TokenStates } from "./token_states.ts";
 import { reasonOf } from "../../process/reason.ts";

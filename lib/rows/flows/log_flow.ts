@@ -1,7 +1,7 @@
-import type { Changes } from "../../databases/changes.ts";
+import type { Changes } from "../../databases/base/changes.ts";
 import type { Failure } from "./expulsion.ts";
 
-/** A step of whoever follows the database's log, executed by the log or by the caches. */
+/** A step of the log's follower, executed by the log or by the caches. */
 export type LogStep =
   /** Removes everything, everywhere: `emptyAll`. */
   | { readonly kind: "empty" }

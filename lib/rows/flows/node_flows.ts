@@ -1,6 +1,6 @@
 import { assert } from "../../../store/base/assert.ts";
 import type { Read, Right } from "./flows.ts";
-import { splitKeys } from "../key_range.ts";
+import { splitKeys } from "../../databases/views/key_range.ts";
 
 /** The answer to a join. */
 export interface Joined {

@@ -6,7 +6,7 @@ import type {
   Write,
   WriteOutcome,
   WriteResult,
-} from "../../databases/backend.ts";
+} from "../../databases/base/backend.ts";
 
 /** A cache failed to execute a request. */
 export class CacheError extends Error {
@@ -22,7 +22,7 @@ export interface RowWrite extends Omit<Write, "key"> {
 export type FlowStep<Cache> =
   /** Removes all values and leases of a cache, and has it refuse fills; or ends that. */
   | { readonly kind: "quarantine"; readonly cache: Cache; readonly on: boolean }
-  /** Notes the caches that may hold values, if the proxy's epoch is still this one. */
+  /** Notes the caches that may hold values, if the origin's epoch is still this one. */
   | {
     readonly kind: "noteCaches";
     readonly caches: NotedCaches["caches"];

@@ -1,5 +1,5 @@
 import { assert } from "../../../store/base/assert.ts";
-import type { Takeover } from "../../databases/backend.ts";
+import type { Takeover } from "../../databases/base/backend.ts";
 import { reasonOf } from "../../process/reason.ts";
 import { type Flow, step } from "./steps.ts";
 

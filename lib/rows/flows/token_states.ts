@@ -1,8 +1,8 @@
 import { assert } from "../../../store/base/assert.ts";
 
 /**
- * Update tokens at a proxy: a writer's claim on a key, from before it deletes the key in the caches until its write is
- * committed. It is the proxy that writes, so a token may be revoked at any time but one: while its write runs.
+ * Update tokens at an origin: a writer's claim on a key, from before it deletes the key in the caches until its write
+ * is committed. The origin itself writes, so a token may be revoked at any time but one: while its write runs.
  *
  *   state     begins with                allowed                            next state
  *   idle      token get                  write, release, revoke             busy; revoked; none, when released
@@ -18,7 +18,7 @@ import { assert } from "../../../store/base/assert.ts";
 export type TokenState = "idle" | "busy" | "unknown" | "used" | "revoked";
 
 /** An update token, as `token list` shows it. */
-export interface ProxyToken {
+export interface RowToken {
   readonly id: number;
   readonly key: string;
   /** The tag that the writer chose; "": none. */
@@ -77,13 +77,13 @@ interface Token {
   version: number;
 }
 
-/** A limit of the proxy is reached. */
+/** A limit of the origin is reached. */
 export class TokenLimitError extends Error {
   override readonly name = "TokenLimitError";
 }
 
 /**
- * The update tokens of one proxy in one epoch. No socket, no clock, no database: every call is one uninterrupted step
+ * The update tokens of one origin in one epoch. No socket, no clock, no database: every call is one uninterrupted step
  * and never waits.
  */
 export class TokenStates {
@@ -99,7 +99,7 @@ export class TokenStates {
   readonly #ended = new Map<number, Token>();
 
   /**
-   * @param epoch 1..EPOCH_MAX, larger than that of every earlier proxy.
+   * @param epoch 1..EPOCH_MAX, larger than that of every earlier origin.
    * @param tokensMax Most live tokens at the same time.
    * @param endedMax Most ended tokens to remember.
    * @param nowMs A clock, for the age of tokens.
@@ -217,7 +217,7 @@ export class TokenStates {
   }
 
   /** Yields the live tokens on keys that begin with a prefix; none that is created while the caller works. */
-  *list(prefix = ""): Generator<ProxyToken> {
+  *list(prefix = ""): Generator<RowToken> {
     const lastId = this.#lastId;
     for (const [key, tokens] of this.#live) {
       if (!key.startsWith(prefix)) continue;

@@ -1,7 +1,7 @@
 import type { TransportEvent } from "../../net/transport.ts";
 import { reasonOf } from "../../process/reason.ts";
-import type { Backend } from "../../databases/backend.ts";
-import type { Changes, ChangeStream } from "../../databases/changes.ts";
+import type { Backend } from "../../databases/base/backend.ts";
+import type { Changes, ChangeStream } from "../../databases/base/changes.ts";
 import type { Failure } from "../flows/expulsion.ts";
 import { followLog, type LogResult, type LogStep } from "../flows/log_flow.ts";
 
@@ -32,7 +32,7 @@ export interface FollowCounts {
   retries: number;
 }
 
-/** Somebody who waits for a position. */
+/** A caller of `wait`. */
 interface Waiter {
   readonly position: bigint;
   readonly resolve: (isApplied: boolean) => void;

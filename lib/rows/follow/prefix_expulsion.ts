@@ -1,4 +1,4 @@
-import { everyKeyOf } from "../key_range.ts";
+import { everyKeyOf } from "../../databases/views/key_range.ts";
 import type { Expeller, Follower } from "./follower.ts";
 
 /** Pause before what has failed is tried again, and the longest wait for the log, in milliseconds. */

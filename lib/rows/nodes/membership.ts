@@ -24,7 +24,7 @@ const MALFORMED_PAUSE_MS = 1000;
 const EMPTY_PAUSE_MS = 1;
 
 /** The part of its node that a membership uses. */
-export interface NodeWorld {
+export interface MembershipContext {
   readonly right: Right;
   readonly name: string;
   readonly prefixes: readonly string[];
@@ -50,17 +50,17 @@ export class Membership implements NodeLink {
   /** Memberships that have begun. */
   joins = 0;
   readonly #origins: readonly OriginAddress[];
-  readonly #world: NodeWorld;
+  readonly #context: MembershipContext;
   /** Asks for deletions, with a shorter time-out. */
   #renewer: OriginClient | null = null;
   /** How long a renewal lasts at most, as the origin has said. */
   #memberMs = 0;
   #isStopping = false;
 
-  constructor(origins: readonly OriginAddress[], world: NodeWorld) {
+  constructor(origins: readonly OriginAddress[], context: MembershipContext) {
     this.#origins = origins;
-    this.#world = world;
-    this.flows = new NodeFlows(world.right);
+    this.#context = context;
+    this.flows = new NodeFlows(context.right);
     this.problem = `no membership of ${origins.map(({ name }) => name).join(", ")}`;
   }
 
@@ -103,7 +103,7 @@ export class Membership implements NodeLink {
         if (isMalformed(error)) pauseMs = MALFORMED_PAUSE_MS;
       }
       if (this.#isStopping) return;
-      await this.#world.sleep(pauseMs);
+      await this.#context.sleep(pauseMs);
       pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX);
     }
   }
@@ -123,7 +123,7 @@ export class Membership implements NodeLink {
   async #join(origin: OriginAddress): Promise<void> {
     await this.#run(this.flows.join(), origin);
     const again = this.joins++ === 0 ? "" : " again, without rows";
-    const message = `node ${this.#world.name} is a member of origin ${origin.name}${again}`;
+    const message = `node ${this.#context.name} is a member of origin ${origin.name}${again}`;
     this.#report("info", "joined_origin", message, "");
   }
 
@@ -140,9 +140,9 @@ export class Membership implements NodeLink {
   #take(step: NodeStep, origin: OriginAddress | undefined): Promise<NodeResult> | NodeResult {
     switch (step.kind) {
       case "dropRows":
-        return this.#world.dropRows(step.prefixes);
+        return this.#context.dropRows(step.prefixes);
       case "deleteRows":
-        return this.#world.deleteRows(step.keys);
+        return this.#context.deleteRows(step.keys);
       case "join":
         return this.#askToJoin(origin!, step.session);
       case "poll":
@@ -155,7 +155,7 @@ export class Membership implements NodeLink {
   }
 
   async #askToJoin(origin: OriginAddress, session: string): Promise<wire.SentJoined> {
-    const { name, prefixes, expiry, dial } = this.#world;
+    const { name, prefixes, expiry, dial } = this.#context;
     const client = new OriginClient(origin.name, origin, dial);
     const join: wire.Join = { version: wire.WIRE_VERSION, name, session, prefixes, expiry };
     const block = new TextEncoder().encode(JSON.stringify(join));
@@ -175,7 +175,7 @@ export class Membership implements NodeLink {
 
   async #poll({ session, confirmed, mayBreak }: NodeStep & { kind: "poll" }): Promise<Due | null> {
     let block: Uint8Array;
-    const askedMs = this.#world.right.nowMs();
+    const askedMs = this.#context.right.nowMs();
     try {
       const nothing = new Uint8Array();
       block = await this.#renewer!.ask("poll", session, confirmed, nothing, wire.DUE_BYTES_MAX);
@@ -184,8 +184,8 @@ export class Membership implements NodeLink {
       throw error;
     }
     const due = wire.unpackDue(block, confirmed, this.#memberMs);
-    if (due.keys.length === 0 && this.#world.right.nowMs() - askedMs < EMPTY_PAUSE_MS) {
-      await this.#world.sleep(EMPTY_PAUSE_MS);
+    if (due.keys.length === 0 && this.#context.right.nowMs() - askedMs < EMPTY_PAUSE_MS) {
+      await this.#context.sleep(EMPTY_PAUSE_MS);
     }
     return due;
   }
@@ -204,7 +204,7 @@ export class Membership implements NodeLink {
       this.#report(
         "warning",
         "left_origin",
-        `node ${this.#world.name} has ${problem}; rows are errors until it is back`,
+        `node ${this.#context.name} has ${problem}; rows are errors until it is back`,
         reason,
       );
     }
@@ -212,8 +212,8 @@ export class Membership implements NodeLink {
   }
 
   #report(level: TransportEvent["level"], event: string, message: string, reason: string): void {
-    const { name } = this.#world;
-    this.#world.report({ level, event, message, fields: { node: name, reason } });
+    const { name } = this.#context;
+    this.#context.report({ level, event, message, fields: { node: name, reason } });
   }
 }
 

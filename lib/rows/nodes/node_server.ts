@@ -11,15 +11,15 @@ import { RowEdit } from "../row_edits.ts";
 import type { QueuedWrite } from "../write_queue.ts";
 import * as wire from "./wire.ts";
 
-/** How often a node asks while nothing is deleted: so many times in the time of one renewal. */
-const RENEWALS = 4;
-/** And so often at least: a node takes an origin that is silent for longer for one that has gone. */
+/** Polls of an idle node per membership. */
+const POLLS_PER_MEMBERSHIP = 4;
+/** The longest wait of a poll: a node takes an origin that is silent for longer for one that has gone. */
 const WAIT_MS_MAX = 500;
 const SESSION_OVER = latin1Text(REPLY.NOT_FOUND);
 const NAME = /^[\x21-\x7e]{1,255}$/;
 
-/** The part of its origin that the desk of nodes uses. */
-export interface DeskWorld {
+/** The part of its origin that the server of nodes uses. */
+export interface NodeServerContext {
   /** The origin's own right to serve rows. */
   readonly right: OriginRight;
   readonly memberMs: number;
@@ -39,9 +39,9 @@ interface Waiting {
 }
 
 /** The origin's side of nodes: answers their commands, and has writes wait until nodes have deleted their keys. */
-export class NodeDesk {
+export class NodeServer {
   readonly #nodes: NodeList;
-  readonly #world: DeskWorld;
+  readonly #context: NodeServerContext;
   readonly #service: NodeService;
   /** Nodes that may not join yet. */
   readonly #waits: NodeWaits;
@@ -52,18 +52,18 @@ export class NodeDesk {
   /** Stands for the connection of each block of writes: those of one block take effect in their order. */
   #order = 0;
 
-  constructor(nodes: NodeList, world: DeskWorld) {
+  constructor(nodes: NodeList, context: NodeServerContext) {
     this.#nodes = nodes;
-    this.#world = world;
-    this.#service = new NodeService(nodes, world.right);
-    this.#waits = new NodeWaits(world.memberMs);
+    this.#context = context;
+    this.#service = new NodeService(nodes, context.right);
+    this.#waits = new NodeWaits(context.memberMs);
     nodes.delayed = (name, nowMs) => this.#waits.add(name, nowMs);
     nodes.tell = (change) =>
-      world.report(eventOf(change, this.#waits.leftMs(change.name, this.#nowMs)));
+      context.report(eventOf(change, this.#waits.leftMs(change.name, this.#nowMs)));
   }
 
   get #nowMs(): number {
-    return this.#world.right.nowMs();
+    return this.#context.right.nowMs();
   }
 
   get states(): readonly NodeState[] {
@@ -158,7 +158,7 @@ export class NodeDesk {
     const joined = await this.#run(this.#service.join(asked.name, asked.session));
     // Ends the poll of the old session, which is over.
     this.#polls.get(asked.session)?.();
-    const { memberMs } = this.#world;
+    const { memberMs } = this.#context;
     return replyOf(new TextEncoder().encode(JSON.stringify({ ...joined, memberMs })));
   }
 
@@ -182,7 +182,7 @@ export class NodeDesk {
       const { value } = yielded;
       yielded = flow.next(
         value.kind === "noteNodes"
-          ? await this.#world.noteNodes(this.#world.memberMs)
+          ? await this.#context.noteNodes(this.#context.memberMs)
           : await this.#wait(value.session),
       );
     }
@@ -192,7 +192,7 @@ export class NodeDesk {
 
   /** A node with other options than its origin would take other keys for rows. */
   #check({ version, prefixes, expiry }: wire.Join): void {
-    const { prefixes: own, expiry: ownExpiry } = this.#world;
+    const { prefixes: own, expiry: ownExpiry } = this.#context;
     if (version !== wire.WIRE_VERSION) {
       throw new Error(
         `the node speaks version ${version}, and this origin version ${wire.WIRE_VERSION}`,
@@ -213,7 +213,10 @@ export class NodeDesk {
     this.#polls.get(session)?.();
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#polls.set(session, resolve);
-    const timer = setTimeout(resolve, Math.min(this.#world.memberMs / RENEWALS, WAIT_MS_MAX));
+    const timer = setTimeout(
+      resolve,
+      Math.min(this.#context.memberMs / POLLS_PER_MEMBERSHIP, WAIT_MS_MAX),
+    );
     await promise;
     clearTimeout(timer);
     if (this.#polls.get(session) === resolve) this.#polls.delete(session);
@@ -235,7 +238,7 @@ export class NodeDesk {
     if (keys.length === 0) return replyOf(new Uint8Array());
     const read = (some: readonly string[]): Promise<readonly Read[]> => {
       signal?.throwIfAborted();
-      return this.#world.read(some, this.#nodes.isReadable(session));
+      return this.#context.read(some, this.#nodes.isReadable(session));
     };
     const reads: Read[] = [];
     let bytes = 0;
@@ -260,7 +263,7 @@ export class NodeDesk {
       const work = new RowEdit(
         request,
         data,
-        (valueLength) => this.#world.fits(key.length, valueLength, request.flags),
+        (valueLength) => this.#context.fits(key.length, valueLength, request.flags),
       );
       return new Promise<wire.SentReply>((resolve) => {
         const answer = (reply: WriteReply): void => {

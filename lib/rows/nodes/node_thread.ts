@@ -3,7 +3,7 @@ import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import type { Cache } from "../../../store/cache.ts";
 import type { TransportEvent } from "../../net/transport.ts";
 import { readDialOptions } from "../../peers/dial.ts";
-import { commonPrefixes } from "../key_range.ts";
+import { commonPrefixes } from "../../databases/views/key_range.ts";
 import type { RowsMessage, RowsStart } from "../messages.ts";
 import { openRowCache } from "../open_row_cache.ts";
 import { RowLoop } from "../row_loop.ts";

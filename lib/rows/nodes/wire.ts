@@ -2,11 +2,11 @@ import { StoreMode } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { RowKind } from "../../../store/row_cache.ts";
 import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
-import type { Row } from "../../databases/backend.ts";
+import type { Row } from "../../databases/base/backend.ts";
 import type { Read, WriteReply } from "../flows/flows.ts";
 import type { Due, Joined } from "../flows/node_flows.ts";
 import { KEYS_MAX } from "../flows/node_service.ts";
-import { everyKeyOf, prefixIn } from "../key_range.ts";
+import { everyKeyOf, prefixIn } from "../../databases/views/key_range.ts";
 import type { RowWish } from "../row_edits.ts";
 import { oneLine } from "../../process/reason.ts";
 

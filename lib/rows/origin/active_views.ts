@@ -1,4 +1,4 @@
-import type { Found, PreparedViews, ViewKey } from "../../databases/backend.ts";
+import type { Found, PreparedViews, ViewKey } from "../../databases/base/backend.ts";
 import { Views } from "../../databases/views/view.ts";
 
 /** The views that an origin serves now. */

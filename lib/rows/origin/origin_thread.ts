@@ -6,7 +6,7 @@ import { reasonOf } from "../../process/reason.ts";
 import { CacheClient } from "../caches/cache_client.ts";
 import { type ListChanger, ListKeeper, readCachesFile } from "../caches/list_keeper.ts";
 import { databaseSource } from "./database_source.ts";
-import { type Backend, databaseName } from "../../databases/backend.ts";
+import { type Backend, databaseName } from "../../databases/base/backend.ts";
 import { openBackend } from "../../databases/open_backend.ts";
 import { emptyAll, expelKeys } from "../flows/expulsion.ts";
 import { Flows, type Right } from "../flows/flows.ts";
@@ -18,7 +18,7 @@ import { type Expeller, Follower } from "../follow/follower.ts";
 import { LagGuard, type Suspender } from "../follow/lag_guard.ts";
 import { PrefixExpulsion } from "../follow/prefix_expulsion.ts";
 import type { RowsMessage, RowsStart } from "../messages.ts";
-import { NodeDesk } from "../nodes/node_server.ts";
+import { NodeServer } from "../nodes/node_server.ts";
 import { openRowCache } from "../open_row_cache.ts";
 import type { RowsOptions } from "../options.ts";
 import { RowCommands } from "./row_commands.ts";
@@ -69,7 +69,7 @@ export class OriginThread {
   readonly #savesRows: boolean;
   readonly #report: Report;
   readonly #nodes: NodeList;
-  readonly #desk: NodeDesk;
+  readonly #nodeServer: NodeServer;
   readonly #viewsReload: ViewsReload;
 
   private constructor(parts: OriginParts) {
@@ -105,7 +105,7 @@ export class OriginThread {
     const lagGuard = follower !== null && options.lagQuarantines
       ? new LagGuard(follower, options.lagMsMax, this.#suspender, report)
       : null;
-    this.#desk = new NodeDesk(nodes, {
+    this.#nodeServer = new NodeServer(nodes, {
       right: rows.right,
       memberMs: options.rightMs,
       prefixes: options.prefixes,
@@ -115,25 +115,25 @@ export class OriginThread {
       noteNodes: (servesMs) => backend.noteNodes(servesMs, epoch),
       report,
     });
-    runner.invalidateNodes = (keys) => this.#desk.delete(keys);
+    runner.invalidateNodes = (keys) => this.#nodeServer.delete(keys);
     const forget = (name: string): Promise<boolean> =>
       list.whileUnchanged(() => runner.run(list.list.forget(name, epoch)));
     const commands = new RowCommands(
       this.#flows,
       runner,
       forget,
-      this.#desk,
+      this.#nodeServer,
       log,
       (keyLength, valueLength, flags) => rows.fits(keyLength, valueLength, flags),
     );
-    const source = databaseSource(this.#flows, runner, commands, () => this.#desk.stop());
+    const source = databaseSource(this.#flows, runner, commands, () => this.#nodeServer.stop());
     this.#loop = new RowLoop(cache, source, options.expiry === "column");
     this.#upkeep = new Upkeep({
       clock: SYSTEM_CLOCK,
       ...{ options, backend, runner, follower, lagGuard, say },
       flows: this.#flows,
       right: this.#right,
-      desk: this.#desk,
+      nodeServer: this.#nodeServer,
       loop: this.#loop,
     });
   }
@@ -270,7 +270,7 @@ export class OriginThread {
 
   /** Gives the right to serve rows up, so that the next origin need not wait, unless nodes may serve rows. */
   async #end(): Promise<void> {
-    if (this.#desk.hasMembers) return this.#right.end();
+    if (this.#nodeServer.hasMembers) return this.#right.end();
     try {
       await this.#runner.run(this.#flows.endRight(this.#right));
     } catch {

@@ -3,14 +3,14 @@ import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import { oneWord } from "../../../store/base/key_text.ts";
 import type { CacheClient } from "../caches/cache_client.ts";
 import { inSlices } from "../key_slices.ts";
-import type { Edit } from "../../databases/backend.ts";
+import type { Edit } from "../../databases/base/backend.ts";
 import type { Flows, Read, WriteReply } from "../flows/flows.ts";
 import { positionOf } from "../follow/follow_command.ts";
 import type { Follower } from "../follow/follower.ts";
 import { rowStats } from "./row_stats.ts";
 import type { StepRunner } from "./step_runner.ts";
 import type { QueuedWrite } from "../write_queue.ts";
-import { type NodeDesk, nodeLines } from "../nodes/node_server.ts";
+import { nodeLines, type NodeServer } from "../nodes/node_server.ts";
 import { oneLine } from "../../process/reason.ts";
 
 /** Executes a write in the next group. */
@@ -65,7 +65,7 @@ export class RowCommands {
   readonly #flows: Flows<CacheClient>;
   readonly #runner: StepRunner;
   readonly #forgetCache: (name: string) => Promise<boolean>;
-  readonly #desk: NodeDesk | null;
+  readonly #nodeServer: NodeServer | null;
   readonly #handlers: Readonly<Record<string, Handler>> = {
     uget: (words, { signal }) => this.#uget(words, signal),
     uput: (words, command) => this.#uput(words, command),
@@ -82,14 +82,14 @@ export class RowCommands {
   /**
    * @param fits `RowOperations.fits`, for replies, which are stored on their way to the client.
    * @param forgetCache `CacheList.forget`
-   * @param desk Serves nodes; null: there are none.
+   * @param nodeServer Serves nodes; null: there are none.
    * @param following Null: the log is not followed.
    */
   constructor(
     flows: Flows<CacheClient>,
     runner: StepRunner,
     forgetCache: (name: string) => Promise<boolean>,
-    desk: NodeDesk | null,
+    nodeServer: NodeServer | null,
     following: Following | null,
     fits: (keyLength: number, valueLength: number, flags: number) => boolean,
   ) {
@@ -98,7 +98,7 @@ export class RowCommands {
     this.#flows = flows;
     this.#forgetCache = forgetCache;
     this.#runner = runner;
-    this.#desk = desk;
+    this.#nodeServer = nodeServer;
   }
 
   /**
@@ -192,7 +192,7 @@ export class RowCommands {
 
   async #node(words: readonly string[], command: Command): Promise<Reply> {
     const { data, addWrite, signal } = command;
-    if (this.#desk === null) throw new Refusal(UNKNOWN_COMMAND);
+    if (this.#nodeServer === null) throw new Refusal(UNKNOWN_COMMAND);
     if (this.#flows.isDeposed) throw new Error(this.#flows.deposedText);
     if (words[0] === "command") {
       if (!FORWARDED.test(wordsOf(data).join(" "))) throw new Error(NOT_FORWARDED);
@@ -200,7 +200,7 @@ export class RowCommands {
       const line = latin1Bytes(`NODE ${reply.length}\r\n`);
       return joined([line, reply], line.length + reply.length);
     }
-    return await this.#desk.execute(words, data, addWrite, signal);
+    return await this.#nodeServer.execute(words, data, addWrite, signal);
   }
 
   #answerPut(reply: WriteReply, word: string): string {
@@ -270,7 +270,7 @@ export class RowCommands {
 
   /** `stats rows` */
   #stats(): string {
-    const nodes = this.#desk?.states ?? [];
+    const nodes = this.#nodeServer?.states ?? [];
     const lines = rowStats(this.#flows, this.#runner, nodes, this.#following?.follower)
       .map(({ name, value }) => `STAT ${name} ${value}\r\n`);
     return `${[...lines].join("")}${latin1Text(REPLY.END)}`;
@@ -279,7 +279,7 @@ export class RowCommands {
   /** `caches [forget <host:port>|<node>]`: the caches in which writers delete, those that have left, and nodes. */
   async #caches([subcommand, name, ...more]: readonly string[]): Promise<string> {
     if (subcommand === "forget" && name !== undefined && more.length === 0) {
-      const isForgotten = this.#desk?.forget(name) || await this.#forgetCache(name);
+      const isForgotten = this.#nodeServer?.forget(name) || await this.#forgetCache(name);
       return isForgotten ? "OK\r\n" : "NOT_FOUND\r\n";
     }
     if (subcommand !== undefined) throw new Refusal(UNKNOWN_COMMAND);
@@ -288,7 +288,7 @@ export class RowCommands {
       `CACHE ${name} ${state} ${weight}\r\n`
     );
     const outside = caches.outside.map((name) => `OUTSIDE ${name}\r\n`);
-    const nodes = nodeLines(this.#desk?.states ?? []);
+    const nodes = nodeLines(this.#nodeServer?.states ?? []);
     return `${lines.join("")}${outside.join("")}${nodes}END ${caches.epoch}\r\n`;
   }
 }

@@ -1,7 +1,7 @@
 import type { Cache } from "../../../store/cache.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";
 import type { CacheClient } from "../caches/cache_client.ts";
-import type { Backend, Found, ViewKey } from "../../databases/backend.ts";
+import type { Backend, Found, ViewKey } from "../../databases/base/backend.ts";
 import type { Flow, FlowStep, StepKind, StepResults } from "../flows/steps.ts";
 import { ActiveViews } from "./active_views.ts";
 import { removeRows } from "../row_removal.ts";

@@ -1,12 +1,12 @@
 import { reasonOf } from "../../process/reason.ts";
 import type { CacheClient } from "../caches/cache_client.ts";
-import type { Backend } from "../../databases/backend.ts";
+import type { Backend } from "../../databases/base/backend.ts";
 import type { Flows, Right } from "../flows/flows.ts";
-import type { ProxyToken } from "../flows/token_states.ts";
+import type { RowToken } from "../flows/token_states.ts";
 import type { Follower } from "../follow/follower.ts";
 import type { LagGuard } from "../follow/lag_guard.ts";
 import type { RowsMessage } from "../messages.ts";
-import type { NodeDesk } from "../nodes/node_server.ts";
+import type { NodeServer } from "../nodes/node_server.ts";
 import type { RowsOptions } from "../options.ts";
 import type { RowLoop } from "../row_loop.ts";
 import { rowStats } from "./row_stats.ts";
@@ -42,7 +42,7 @@ export const SYSTEM_CLOCK: UpkeepClock = {
 };
 
 /** The parts of an origin that its upkeep asks. */
-export interface UpkeepWorld {
+export interface UpkeepContext {
   readonly clock: UpkeepClock;
   readonly options: RowsOptions;
   readonly backend: Backend;
@@ -53,14 +53,14 @@ export interface UpkeepWorld {
   readonly follower: Follower | null;
   /** Null: the lag has no effect on what is served. */
   readonly lagGuard: LagGuard | null;
-  readonly desk: NodeDesk;
+  readonly nodeServer: NodeServer;
   readonly loop: RowLoop;
   readonly say: (message: RowsMessage) => void;
 }
 
 /** What an origin does again and again: renews its right, asks for outcomes that are unknown, sends its state. */
 export class Upkeep {
-  readonly #world: UpkeepWorld;
+  readonly #context: UpkeepContext;
   #timers: readonly (() => void)[] = [];
   #isConfirming = false;
   #isConfirmed = true;
@@ -70,14 +70,14 @@ export class Upkeep {
   #resolveMs = 0;
   #resolvePauseMs = TICK_MS;
 
-  constructor(world: UpkeepWorld) {
-    this.#world = world;
-    this.#purgeMs = world.clock.nowMs();
+  constructor(context: UpkeepContext) {
+    this.#context = context;
+    this.#purgeMs = context.clock.nowMs();
   }
 
   /** Begins, and sends the state. */
   start(): void {
-    const { clock, options } = this.#world;
+    const { clock, options } = this.#context;
     const confirmMs = Math.min(TICK_MS, options.rightMs / CONFIRMATIONS);
     this.#timers = [
       clock.every(TICK_MS, () => void this.#tick()),
@@ -94,7 +94,7 @@ export class Upkeep {
   async #confirm(): Promise<void> {
     if (this.#isConfirming) return;
     this.#isConfirming = true;
-    const { runner, flows, right, options, loop } = this.#world;
+    const { runner, flows, right, options, loop } = this.#context;
     try {
       await runner.run(flows.renewRight(right, options.rightMs));
       this.#isConfirmed = true;
@@ -107,10 +107,10 @@ export class Upkeep {
   }
 
   async #tick(): Promise<void> {
-    const { clock, options, backend, follower, lagGuard, desk, loop } = this.#world;
+    const { clock, options, backend, follower, lagGuard, nodeServer, loop } = this.#context;
     void follower?.measure();
     void lagGuard?.watch();
-    desk.watch();
+    nodeServer.watch();
     if (!this.#isConfirmed || this.#isTicking) return this.#sendState();
     const nowMs = clock.nowMs();
     this.#isTicking = true;
@@ -133,7 +133,7 @@ export class Upkeep {
   /** Asks for the outcomes of writes that nobody waits for any more, less and less often. */
   async #resolveUnknown(nowMs: number): Promise<void> {
     if (nowMs < this.#resolveMs) return;
-    const { runner, flows } = this.#world;
+    const { runner, flows } = this.#context;
     const left = await runner.run(flows.resolveUnknown());
     this.#resolvePauseMs = left === 0
       ? TICK_MS
@@ -142,7 +142,7 @@ export class Upkeep {
   }
 
   get #lagProblem(): string | null {
-    const { follower, options } = this.#world;
+    const { follower, options } = this.#context;
     if (follower === null) return null;
     const { problem, lagMs } = follower;
     if (problem !== null) return problem;
@@ -150,21 +150,21 @@ export class Upkeep {
     return `changes of rows have not been applied for ${lagMs} ms, more than --lag-max`;
   }
 
-  get #oldestTokens(): (ProxyToken & { readonly ageMs: number })[] {
-    const nowMs = this.#world.clock.nowMs();
-    const oldest = this.#world.flows.states.list().take(TOKENS_SENT_MAX);
+  get #oldestTokens(): (RowToken & { readonly ageMs: number })[] {
+    const nowMs = this.#context.clock.nowMs();
+    const oldest = this.#context.flows.states.list().take(TOKENS_SENT_MAX);
     return [...oldest.map((token) => ({ ...token, ageMs: nowMs - token.sinceMs }))];
   }
 
   #sendState(): void {
-    const { flows, runner, follower, desk, loop, say } = this.#world;
+    const { flows, runner, follower, nodeServer, loop, say } = this.#context;
     const { isDeposed, deposedText } = flows;
     if (isDeposed && !this.#isDeposed) {
       this.#isDeposed = true;
       say({ kind: "deposed", reason: deposedText });
     }
     const problem = isDeposed ? deposedText : loop.problem ?? this.#lagProblem;
-    const nodes = desk.states;
+    const nodes = nodeServer.states;
     const stats = [...rowStats(flows, runner, nodes, follower ?? undefined)];
     say({ kind: "state", stats, problem, nodes, tokens: this.#oldestTokens });
   }

@@ -1,6 +1,6 @@
 import type { TransportEvent } from "../../net/transport.ts";
 import { reasonOf } from "../../process/reason.ts";
-import type { PreparedViews } from "../../databases/backend.ts";
+import type { PreparedViews } from "../../databases/base/backend.ts";
 import type { Views } from "../../databases/views/view.ts";
 
 /** The steps of a reload, and where it reports. */

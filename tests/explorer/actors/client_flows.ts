@@ -4,7 +4,7 @@ import { loadFlow, type LoadSettings } from "../../../lib/client/flows/load.ts";
 import { CommitError, putWithLeases, putWithTokens } from "../../../lib/client/flows/put.ts";
 import type {
   Flow,
-  Seen,
+  KeyState,
   Step as FlowStep,
   StepKind,
   StepResults,
@@ -163,7 +163,7 @@ class Player {
     const versions: Record<string, string> = {};
     const borrows = this.#behaviour.fault === "borrows lease";
     const request = lookFor(KEY, LEASE_SEC, codec);
-    const look: Request<Seen<string>> = {
+    const look: Request<KeyState<string>> = {
       ...request,
       read: (reply) => {
         const seen = request.read(reply);

@@ -6,9 +6,9 @@ import type {
   StepResults,
 } from "../../../lib/client/flows/steps.ts";
 import { KEY } from "../key_record.ts";
-import type { RowDatabase } from "../proxies/row_database.ts";
+import type { RowDatabase } from "../listed/row_database.ts";
 import type { Act, Actor, Answer, Call, MakeActor } from "../steps.ts";
-import { tokenGet, tokenRelease, uput } from "./proxy_clients.ts";
+import { tokenGet, tokenRelease, uput } from "./origin_clients.ts";
 
 // `put` of the client library for a row: its real flow, at the real flows of rows.
 

@@ -1,6 +1,6 @@
-import type { Row } from "../../../lib/databases/backend.ts";
-import type { Changes } from "../../../lib/databases/changes.ts";
-import { everyKeyOf } from "../../../lib/rows/key_range.ts";
+import type { Row } from "../../../lib/databases/base/backend.ts";
+import type { Changes } from "../../../lib/databases/base/changes.ts";
+import { everyKeyOf } from "../../../lib/databases/views/key_range.ts";
 import type { Table } from "../origins/table.ts";
 import { KEY } from "../key_record.ts";
 import type { DirectDeed } from "./follow_scenario.ts";

@@ -15,7 +15,7 @@ import type { Flow, FlowStep, StepKind, StepResults } from "../../../lib/rows/fl
 import type { RequestSlot } from "../../../store/rows/row_requests.ts";
 import type { RowRequest } from "../../../store/row_cache.ts";
 import type { OriginStore } from "../origins/origin_store.ts";
-import type { RecordingStates } from "../proxies/recording_states.ts";
+import type { RecordingStates } from "../listed/recording_states.ts";
 import type { NodePut } from "./node_put.ts";
 import type { NodeClient } from "./node_scenario.ts";
 import type { RecordingNodes } from "./recording_nodes.ts";

@@ -6,7 +6,7 @@ import type { Deletion } from "../../../lib/rows/flows/node_list.ts";
 import { NodeService } from "../../../lib/rows/flows/node_service.ts";
 import { DRIFT_SHARE } from "../../../lib/rows/flows/takeover.ts";
 import type { OriginStore } from "../origins/origin_store.ts";
-import { RecordingStates } from "../proxies/recording_states.ts";
+import { RecordingStates } from "../listed/recording_states.ts";
 import { nameOf } from "../trace.ts";
 import type { Actor, Core, Node, Origin, Question, Running } from "./node_parts.ts";
 import { NodePut } from "./node_put.ts";

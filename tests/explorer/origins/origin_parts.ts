@@ -1,7 +1,7 @@
 import type { Flows, GroupWrite, Read, WriteReply } from "../../../lib/rows/flows/flows.ts";
 import type { Flow, FlowStep, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
 import type { RequestSlot } from "../../../store/rows/row_requests.ts";
-import type { RecordingStates } from "../proxies/recording_states.ts";
+import type { RecordingStates } from "../listed/recording_states.ts";
 import type { Answer } from "../steps.ts";
 import type { Client } from "./origin_scenario.ts";
 import type { OriginStore } from "./origin_store.ts";

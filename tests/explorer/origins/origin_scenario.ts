@@ -1,6 +1,6 @@
 import type { CacheList } from "../../../lib/rows/flows/cache_list.ts";
 import type { Flows } from "../../../lib/rows/flows/flows.ts";
-import type { RecordingStates } from "../proxies/recording_states.ts";
+import type { RecordingStates } from "../listed/recording_states.ts";
 
 /** A write of a client. */
 export type Deed = "set" | "add" | "delete";

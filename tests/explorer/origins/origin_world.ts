@@ -1,4 +1,4 @@
-import type { WriteResult } from "../../../lib/databases/backend.ts";
+import type { WriteResult } from "../../../lib/databases/base/backend.ts";
 import { Flows, type Read, type WriteReply } from "../../../lib/rows/flows/flows.ts";
 import type { Flow, FlowStep, RowWrite, StepKind } from "../../../lib/rows/flows/steps.ts";
 import { RowEdit } from "../../../lib/rows/row_edits.ts";
@@ -8,8 +8,8 @@ import { RowKind, type RowRequest } from "../../../store/row_cache.ts";
 import type { Move } from "../explore.ts";
 import { KEY } from "../key_record.ts";
 import { type LeaseCache, stepOfReader } from "../lease_reader.ts";
-import { RecordingList } from "../proxies/recording_list.ts";
-import { RecordingStates } from "../proxies/recording_states.ts";
+import { RecordingList } from "../listed/recording_list.ts";
+import { RecordingStates } from "../listed/recording_states.ts";
 import type { Answer } from "../steps.ts";
 import { ScenarioWorld } from "../scenario_world.ts";
 import { nameOf, type TraceWriter } from "../trace.ts";

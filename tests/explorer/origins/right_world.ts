@@ -1,4 +1,4 @@
-import type { Takeover } from "../../../lib/databases/backend.ts";
+import type { Takeover } from "../../../lib/databases/base/backend.ts";
 import { CacheList } from "../../../lib/rows/flows/cache_list.ts";
 import { Flows, type Right } from "../../../lib/rows/flows/flows.ts";
 import {

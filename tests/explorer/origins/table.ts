@@ -4,7 +4,7 @@ import {
   type Row,
   type WriteOutcome,
   type WriteResult,
-} from "../../../lib/databases/backend.ts";
+} from "../../../lib/databases/base/backend.ts";
 import type { RowWrite } from "../../../lib/rows/flows/steps.ts";
 
 /** A version of the row. */

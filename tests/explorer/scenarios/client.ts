@@ -1,6 +1,6 @@
 import * as flows from "../actors/client_flows.ts";
 import { type RowFault, rowPutter } from "../actors/row_putters.ts";
-import * as clients from "../actors/proxy_clients.ts";
+import * as clients from "../actors/origin_clients.ts";
 import type { Row, Scenario } from "../scenario.ts";
 import { EXPIRY_AND_EVICTION, other, reader, tokenWriter, writer } from "./roles.ts";
 
@@ -10,11 +10,11 @@ const TAGGED: Partial<Scenario> = { caches: 2, isServed: flows.isServed };
 
 /** Writers of a row by `put`, and a reader, at an origin without listed caches. */
 const ROWS = {
-  roles: [reader(1, clients.proxyReader()), writer(1, rowPutter())],
-  proxy: { listed: [] },
+  roles: [reader(1, clients.originReader()), writer(1, rowPutter())],
+  origin: { listed: [] },
 } satisfies Partial<Row>;
 
-const rowFault = (name: string, fault: RowFault): Pick<Row, "name" | "roles" | "proxy"> => ({
+const rowFault = (name: string, fault: RowFault): Pick<Row, "name" | "roles" | "origin"> => ({
   ...ROWS,
   name: `client of rows: ${name}`,
   roles: [writer(1, rowPutter(fault, fault === "keeps token"))],
@@ -45,22 +45,22 @@ export const CLIENT: readonly Row[] = [
   { name: "client: put of a row, replies are lost", ...ROWS, environment: { loseReply: 2 } },
   { name: "client: put of a row, an attempt arrives late",
     ...ROWS, roles: [writer(1, rowPutter(undefined, true)), writer(1, rowPutter())],
-    proxy: { listed: [], events: { databaseFails: 1 } } },
+    origin: { listed: [], events: { databaseFails: 1 } } },
   { name: "client: put of a row, commits are lost", ...ROWS, environment: { loseReply: 1 },
-    proxy: { listed: [], events: { loseCommit: 1, databaseFails: 1 } } },
+    origin: { listed: [], events: { loseCommit: 1, databaseFails: 1 } } },
   { name: "client: put of a row, the origin restarts", ...ROWS, environment: { loseReply: 1 },
-    proxy: { listed: [], events: { restart: 1 } } },
+    origin: { listed: [], events: { restart: 1 } } },
   { name: "client: put of a row, a listed cache with a reader, which does not answer once",
-    roles: [reader(1, clients.reader()), writer(1, rowPutter())], filled: true, proxy: { events: { cacheFails: 1 } } },
+    roles: [reader(1, clients.reader()), writer(1, rowPutter())], filled: true, origin: { events: { cacheFails: 1 } } },
   { name: "client: put of a row, a listed cache is not asked to delete",
     roles: [writer(1, rowPutter())], filled: true, values: "always",
-    proxy: { skips: ({ kind }) => kind === "invalidateListed" }, wrongAfter: 5 },
+    origin: { skips: ({ kind }) => kind === "invalidateListed" }, wrongAfter: 5 },
   { name: "client: put of a row, which an operator revokes", ...ROWS,
     roles: [...ROWS.roles, other("operator", clients.revoker)], environment: { loseReply: 1 } },
   { ...rowFault("it takes an unknown outcome for a failure", "gives up"), environment: { loseReply: 2 },
     wrongAfter: 5 },
   { ...rowFault("it reports a failure and keeps the token", "keeps token"),
-    proxy: { listed: [], events: { databaseFails: 1 } }, wrongAfter: 4 },
+    origin: { listed: [], events: { databaseFails: 1 } }, wrongAfter: 4 },
   { name: "client without R1: it reads the row before it has the lease",
     roles: [reader(2, flows.loader("reads first")), writer(1, flows.putter())], wrongAfter: 5 },
   { name: "client without R2: it fills again with a value that was refused",

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import {
   Authenticator,
-  type AuthenticatorWorld,
+  type AuthenticatorContext,
   HASH_QUEUE_MAX,
   SLOWED_MAX,
 } from "../../../lib/auth/authenticator.ts";
@@ -11,7 +11,7 @@ import { Access } from "../../../protocol/auth/access.ts";
 import { bytesOf } from "../../support/sessions/side.ts";
 
 /** A clock that the test moves. */
-class TestWorld implements AuthenticatorWorld {
+class TestWorld implements AuthenticatorContext {
   now = 0;
   readonly slowedAddresses: string[] = [];
   readonly #timers = new Map<() => void, number>();

@@ -144,7 +144,7 @@ Deno.test("a misspelt name, or a word that a choice does not have, does not comp
   // @ts-expect-error: no row has this name.
   assertEquals(given.has("idle-timeuot"), false);
   // @ts-expect-error: no row of the server has this name.
-  assertEquals(values["proxy-login"], undefined);
+  assertEquals(values["change"], undefined);
   // @ts-expect-error: `--log-format` has no such word.
   assertEquals(values["log-format"] === "xml", false);
 });

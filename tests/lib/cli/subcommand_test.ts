@@ -6,16 +6,17 @@ import { PROCESS_INFO } from "../../support/command_line.ts";
 Deno.test("splitSubcommand() takes help and --version with every subcommand", () => {
   const cases: readonly (readonly [string, string, string])[] = [
     ["", "", ""],
-    ["-m 64 proxy", "", "-m 64 proxy"],
-    ["proxy --cache h:1", "proxy", "--cache h:1"],
+    ["-m 64 rows", "", "-m 64 rows"],
+    ["rows --cache h:1", "rows", "--cache h:1"],
     ["help", "", "--help"],
-    ["help proxy", "proxy", "--help"],
+    ["help rows", "rows", "--help"],
     ["help passwd", "passwd", "--help"],
-    ["proxy --version", "", "--version"],
+    ["rows --version", "", "--version"],
     ["audit -V", "", "-V"],
-    ["proxy init --version", "", "--version"],
+    ["rows init --version", "", "--version"],
+    ["proxy init --run", "rows", "init --run"],
     ["views check --version", "", "--version"],
-    ["proxy --db -V", "proxy", "--db -V"],
+    ["rows --db -V", "rows", "--db -V"],
     ["passwd alice", "passwd", "alice"],
   ];
   for (const [line, subcommand, rest] of cases) {
@@ -25,9 +26,9 @@ Deno.test("splitSubcommand() takes help and --version with every subcommand", ()
 });
 
 Deno.test("readCommand() names the subcommands when the first word is none", () => {
-  const command = readCommand(["prxy", "-m", "5"], PROCESS_INFO);
+  const command = readCommand(["rws", "-m", "5"], PROCESS_INFO);
   assertEquals(command.kind === "refuse" ? command.errors : [], [
-    'unknown subcommand "prxy": there are proxy, audit, views, top, doctor, passwd, man, completion and help, and options start with -' +
-    "; did you mean proxy?",
+    'unknown subcommand "rws": there are rows, audit, views, top, doctor, passwd, man, completion and help, and options start with -' +
+    "; did you mean rows?",
   ]);
 });

@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { TextLineStream } from "@std/streams";
 import { Cache, textCodec } from "../../../lib/client/mod.ts";
 import { testDatabases } from "../../support/servers/databases.ts";
-import { startProxy } from "../../support/servers/proxy_process.ts";
+import { startOrigin } from "../../support/servers/origin_process.ts";
 import { path } from "../../support/servers/server_process.ts";
 import { testServers } from "./servers.ts";
 
@@ -81,7 +81,7 @@ testServers("herd: one load of a slow database for each invalidation", async (ad
 testDatabases(
   "herd: a connection reads a missing row once at most, whatever its callers",
   async (database) => {
-    await using origin = await startProxy(database, []);
+    await using origin = await startOrigin(database, []);
     const address = `127.0.0.1:${origin.port}`;
     await using cache = new Cache<string>(address, { codec: textCodec, replyMs: 20_000 });
     const reads = async (): Promise<number> => {

@@ -2,8 +2,8 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { SqliteBackend } from "../../../lib/databases/sqlite/backend.ts";
 import { withSingleRows } from "../../support/single_rows.ts";
-import type { Change, Edit, NotedState, Row, Write } from "../../../lib/databases/backend.ts";
-import { DEFAULT_TABLE } from "../../../lib/databases/table.ts";
+import type { Change, Edit, NotedState, Row, Write } from "../../../lib/databases/base/backend.ts";
+import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";
 import { EDIT_FORMS } from "../../support/edits.ts";
 import {
   createDatabase,
@@ -76,24 +76,27 @@ testDatabases(
   },
 );
 
-testDatabases("caches are noted, but not by a proxy that has been taken over", async (database) => {
-  const first = await database.open();
-  const { epoch } = await first.takeOver();
-  assertEquals(await first.readNotes(), { epoch: 0, caches: new Map() });
-  const caches = new Map<string, NotedState>([["a:1", "listed"], ["[::1]:2", "out"]]);
-  assertEquals(await first.noteCaches(caches, epoch), { kind: "noted", epoch: 1 });
-  const second = await database.open();
-  const { epoch: later } = await second.takeOver();
-  assertEquals(await first.noteCaches(new Map(), epoch), { kind: "fenced", epoch: later });
-  assertEquals(await second.readNotes(), { epoch: 1, caches });
-  assertEquals(await second.noteCaches(new Map(), later), { kind: "noted", epoch: 2 });
-  assertEquals(await second.readNotes(), { epoch: 2, caches: new Map() });
-  await first.close();
-  await second.close();
-});
+testDatabases(
+  "caches are noted, but not by an origin that has been taken over",
+  async (database) => {
+    const first = await database.open();
+    const { epoch } = await first.takeOver();
+    assertEquals(await first.readNotes(), { epoch: 0, caches: new Map() });
+    const caches = new Map<string, NotedState>([["a:1", "listed"], ["[::1]:2", "out"]]);
+    assertEquals(await first.noteCaches(caches, epoch), { kind: "noted", epoch: 1 });
+    const second = await database.open();
+    const { epoch: later } = await second.takeOver();
+    assertEquals(await first.noteCaches(new Map(), epoch), { kind: "fenced", epoch: later });
+    assertEquals(await second.readNotes(), { epoch: 1, caches });
+    assertEquals(await second.noteCaches(new Map(), later), { kind: "noted", epoch: 2 });
+    assertEquals(await second.readNotes(), { epoch: 2, caches: new Map() });
+    await first.close();
+    await second.close();
+  },
+);
 
 testEdits(
-  "a proxy that has been taken over is fenced in writes and sees it in reads",
+  "an origin that has been taken over is fenced in writes and sees it in reads",
   async (database, edit) => {
     const first = await database.open();
     const { epoch } = await first.takeOver();

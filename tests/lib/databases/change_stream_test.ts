@@ -1,10 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
-import { everyKeyOf } from "../../../lib/rows/key_range.ts";
+import { everyKeyOf } from "../../../lib/databases/views/key_range.ts";
 import {
   CHANGED_KEYS_MAX,
   CHANGED_RANGES_MAX,
   ChangedKeys,
-} from "../../../lib/databases/changes.ts";
+} from "../../../lib/databases/base/changes.ts";
 import { visibleIn } from "../../../lib/databases/postgres/change_stream.ts";
 
 Deno.test("a snapshot sees transactions before its end that were not in progress", () => {
@@ -26,7 +26,7 @@ Deno.test("the keys of a transaction are bounded: more are a flood", () => {
   assertEquals([changed.isFlood, changed.size], [true, 0]);
   const sum = new ChangedKeys();
   sum.add("k", "");
-  sum.join(changed);
+  sum.merge(changed);
   assertEquals([sum.isFlood, sum.size], [true, 0]);
 });
 
@@ -38,7 +38,7 @@ Deno.test("the keys of a view become its prefix when they are too many, and the 
   assertEquals([changed.isFlood, changed.keys], [false, [everyKeyOf("a:"), "row", "b:1"]]);
   const sum = new ChangedKeys();
   sum.add("a:7", "a:");
-  sum.join(changed);
+  sum.merge(changed);
   assertEquals(sum.keys.toSorted(), ["b:1", "row", everyKeyOf("a:")]);
   for (let index = 0; index <= CHANGED_KEYS_MAX; index++) sum.add(`k${index}`, "");
   assertEquals(sum.isFlood, true);
@@ -63,7 +63,7 @@ Deno.test("prefixes below that of a view become it when they are too many", () =
   const sum = new ChangedKeys();
   sum.add(everyKeyOf("page:0:"), "page:");
   sum.add(everyKeyOf("other:"), "other:");
-  sum.join(changed);
+  sum.merge(changed);
   for (const each of [changed, sum]) each.add(everyKeyOf("page:more:"), "page:");
   assertEquals(changed.keys, [everyKeyOf("page:"), "row"]);
   assertEquals(sum.keys.toSorted(), ["row", everyKeyOf("other:"), everyKeyOf("page:")]);
@@ -74,14 +74,14 @@ Deno.test("transactions that follow each other are counted together, also behind
   const one = new ChangedKeys();
   Object.assign(one, { count: 3 });
   one.add("a", "");
-  sum.join(one);
-  sum.join(one);
+  sum.merge(one);
+  sum.merge(one);
   assertEquals([sum.count, sum.keys], [6, ["a"]]);
   const flood = new ChangedKeys();
   flood.count = 5;
   flood.flood();
-  sum.join(flood);
-  sum.join(one);
+  sum.merge(flood);
+  sum.merge(one);
   assertEquals([sum.count, sum.isFlood, sum.size], [14, true, 0]);
   const wholeView = new ChangedKeys();
   wholeView.addPrefix("v:");

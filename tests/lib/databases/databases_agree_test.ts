@@ -7,8 +7,8 @@ import {
   type Found,
   PURGE_MAX,
   type Write,
-} from "../../../lib/databases/backend.ts";
-import { DEFAULT_TABLE, type TableNames } from "../../../lib/databases/table.ts";
+} from "../../../lib/databases/base/backend.ts";
+import { DEFAULT_TABLE, type TableNames } from "../../../lib/databases/base/table.ts";
 import { parseViews } from "../../../lib/databases/views/views_file.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
 import { needs } from "../../support/needs/needs.ts";

@@ -1,6 +1,6 @@
 // The writes of one transaction of PostgreSQL, without PostgreSQL: their parameters and their results.
 import { assertEquals } from "@std/assert";
-import type { Change, Edit, Write, WriteResult } from "../../../lib/databases/backend.ts";
+import type { Change, Edit, Write, WriteResult } from "../../../lib/databases/base/backend.ts";
 import { bytesOf, type ColumnTypes, storedAs } from "../../../lib/databases/postgres/columns.ts";
 import { arrayOf, failed, WriteGroup } from "../../../lib/databases/postgres/group.ts";
 

@@ -1,8 +1,8 @@
 // The log of PostgreSQL, read by hand: what is taken, confirmed and read again.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { Changes, ChangeStream } from "../../../lib/databases/changes.ts";
+import type { Changes, ChangeStream } from "../../../lib/databases/base/changes.ts";
 import { openPostgres, type PostgresBackend } from "../../../lib/databases/postgres/backend.ts";
-import { DEFAULT_TABLE } from "../../../lib/databases/table.ts";
+import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";
 import { Views } from "../../../lib/databases/views/view.ts";
 import { sharedPostgres, testDatabases } from "../../support/servers/databases.ts";
 import { until } from "../../support/servers/server_process.ts";

@@ -11,7 +11,7 @@ import {
   LostError,
 } from "../../../lib/databases/postgres/session.ts";
 import { inspectPostgresViews } from "../../../lib/databases/postgres/views.ts";
-import { DEFAULT_TABLE } from "../../../lib/databases/table.ts";
+import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";
 import { Views } from "../../../lib/databases/views/view.ts";
 import { parseViews } from "../../../lib/databases/views/views_file.ts";
 import {
@@ -25,7 +25,7 @@ import {
   withSession,
 } from "../../support/postgres_backend.ts";
 
-const ADVICE = "let its owner start `leased proxy init --follow --run`";
+const ADVICE = "let its owner start `leased rows init --follow --run`";
 
 testPostgres(
   "errors: those of one row, of locks, of time, of a server that takes no writes",

@@ -7,8 +7,8 @@ import {
 } from "@std/assert";
 import { Session } from "../../../lib/databases/postgres/session.ts";
 import { endOfTransactions } from "../../../lib/databases/postgres/slot.ts";
-import { postgresSchema } from "../../../lib/databases/schema.ts";
-import { DEFAULT_TABLE } from "../../../lib/databases/table.ts";
+import { postgresSchema } from "../../../lib/databases/base/schema.ts";
+import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";
 import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import { reasonOf } from "../../../lib/process/reason.ts";
 import { EDIT_FORMS } from "../../support/edits.ts";
@@ -159,7 +159,7 @@ testPostgres(
     await server.execute("CREATE TABLE kv (id bigint PRIMARY KEY, value bytea)", url);
     const error = await assertRejects(() => openPostgres(url, DEFAULT_TABLE, SETTINGS), Error);
     const options = ["--key-column", "--value-column", "--version-column", "--flags-column"];
-    for (const word of [...options, "--table", "key, value, version and flags", "proxy init"]) {
+    for (const word of [...options, "--table", "key, value, version and flags", "origin init"]) {
       assertStringIncludes(error.message, word);
     }
   },
@@ -195,7 +195,7 @@ testPostgres("a takeover learns how long the origins before may serve rows", asy
 });
 
 testPostgres(
-  "a takeover waits for the writes of the old proxy, and fences later ones",
+  "a takeover waits for the writes of the old origin, and fences later ones",
   async (url) => {
     await withBackend(url, async (old, epoch) => {
       const events: string[] = [];
@@ -266,13 +266,13 @@ testPostgres("columns in which different keys are equal are refused", async (url
 });
 
 testPostgres(
-  "the user of contrib/proxy_user.sql runs a proxy, and others may not write",
+  "the user of contrib/proxy_user.sql runs an origin, and others may not write",
   async (url, server) => {
     await server.execute(postgresSchema(DEFAULT_TABLE), url);
     await server.execute("CREATE ROLE application LOGIN", url);
     await server.execute(Deno.readTextFileSync(path("contrib/proxy_user.sql")), url);
     const as = (user: string): string => url.replace("postgres@", `${user}@`);
-    await withBackend(as("proxy"), async (backend, epoch) => {
+    await withBackend(as("origin"), async (backend, epoch) => {
       assertEquals((await backend.write(KEY, 1, epoch, set("x"))).kind, "committed");
       assertEquals((await backend.read(KEY)).version, 1);
       await backend.purgeApplied(Date.now() + 1000);

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import type { Change, Row, Write } from "../../../lib/databases/backend.ts";
-import { DEFAULT_TABLE } from "../../../lib/databases/table.ts";
+import type { Change, Row, Write } from "../../../lib/databases/base/backend.ts";
+import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";
 import { EDIT_FORMS } from "../../support/edits.ts";
 import { type Passage, Relay } from "../../support/servers/relay.ts";
 import { until } from "../../support/servers/server_process.ts";
@@ -317,7 +317,7 @@ testPostgres("statements in progress are bounded: others wait, and then fail", a
       );
       const [{ count }] = await somebody.query(
         "SELECT count(*)::int AS count FROM pg_stat_activity " +
-          "WHERE application_name = 'leased-proxy' AND datname = current_database()",
+          "WHERE application_name = 'leased-origin' AND datname = current_database()",
       ) as [{ count: number }];
       assert(count <= SHORT.connectionsMax + 1, `${count} connections`);
     });

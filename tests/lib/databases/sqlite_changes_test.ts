@@ -6,10 +6,10 @@ import {
   CHANGED_KEYS_MAX,
   type Changes,
   type ChangeStream,
-} from "../../../lib/databases/changes.ts";
+} from "../../../lib/databases/base/changes.ts";
 import { SqliteBackend } from "../../../lib/databases/sqlite/backend.ts";
-import { DEFAULT_TABLE } from "../../../lib/databases/table.ts";
-import { everyKeyOf } from "../../../lib/rows/key_range.ts";
+import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";
+import { everyKeyOf } from "../../../lib/databases/views/key_range.ts";
 import { Views } from "../../../lib/databases/views/view.ts";
 import { parseViews } from "../../../lib/databases/views/views_file.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
@@ -149,7 +149,7 @@ Deno.test("a log that is read ends with a change of the schema, and names a trig
         await assertRejects(() => next(stream), Error, "the schema has changed");
         other.exec("DROP TRIGGER leased_change_deleted_kv");
         const missing = "the trigger leased_change_deleted_kv is missing or another one: " +
-          `start \`leased proxy init --follow${option} --run\``;
+          `start \`leased rows init --follow${option} --run\``;
         await assertRejects(() => next(stream), Error, missing);
         await assertRejects(() => open(), Error, missing);
         await stream.close();

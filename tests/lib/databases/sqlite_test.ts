@@ -6,9 +6,9 @@ import {
   databaseName,
   hasExpired,
   SQLITE_MEMORY,
-} from "../../../lib/databases/backend.ts";
+} from "../../../lib/databases/base/backend.ts";
 import { SqliteBackend } from "../../../lib/databases/sqlite/backend.ts";
-import { DEFAULT_TABLE } from "../../../lib/databases/table.ts";
+import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";
 import { type RowBackend, withSingleRows } from "../../support/single_rows.ts";
 
 const TIMEOUT_MS = 60_000;

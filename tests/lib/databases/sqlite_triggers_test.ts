@@ -1,9 +1,9 @@
 // Every row that a statement changes or removes is noted, whatever makes SQLite remove it.
 import { assertEquals } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
-import { sqliteSchema } from "../../../lib/databases/schema.ts";
+import { sqliteSchema } from "../../../lib/databases/base/schema.ts";
 import { followSchema, missingTriggers } from "../../../lib/databases/sqlite/triggers.ts";
-import { DEFAULT_TABLE } from "../../../lib/databases/table.ts";
+import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";
 import { Views } from "../../../lib/databases/views/view.ts";
 import { parseViews } from "../../../lib/databases/views/views_file.ts";
 

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { sharedPostgres, testDatabases } from "../../support/servers/databases.ts";
 import { HAS_POSTGRES, PostgresServer } from "../../support/servers/postgres.ts";
-import { runInit, startProxy } from "../../support/servers/proxy_process.ts";
+import { runInit, startOrigin } from "../../support/servers/origin_process.ts";
 import { path, runToEnd } from "../../support/servers/server_process.ts";
 import { needs } from "../../support/needs/needs.ts";
 
@@ -17,8 +17,8 @@ testDatabases("init --run makes the tables once, and keeps their rows", async (d
     const { code, stderr } = await runInit(database, [...NAMES, "--run"]);
     assertEquals(code, 0, stderr);
     assertMatch(stderr, /the tables are in /);
-    await using proxy = await startProxy(database, [], [...NAMES, "--cache", "127.0.0.1:1"]);
-    using client = await proxy.connect();
+    await using origin = await startOrigin(database, [], [...NAMES, "--cache", "127.0.0.1:1"]);
+    using client = await origin.connect();
     await client.ask(
       "uget k\r\n",
       time === 0 ? "NONE k 0 C\r\nEND\r\n" : "VALUE k 0 3 1 C\r\none\r\nEND\r\n",
@@ -62,7 +62,7 @@ Deno.test(
       assertEquals(code, 0, stderr);
       assertStringIncludes(stderr, lack);
       assertStringIncludes(stderr, "the tables are in ");
-      await assertRejects(() => startProxy(database, [], ["--follow"]), Error, lack);
+      await assertRejects(() => startOrigin(database, [], ["--follow"]), Error, lack);
     } finally {
       await server.stop();
     }
@@ -72,14 +72,14 @@ Deno.test(
 Deno.test("a lock file without the driver of PostgreSQL is named as such, with the one that has it", async () => {
   const { code, stderr } = await runToEnd({
     permissions: ["--allow-all"],
-    args: ["proxy", "init", "--run", "--db", "postgres://127.0.0.1:1/x"],
+    args: ["rows", "init", "--run", "--db", "postgres://127.0.0.1:1/x"],
   });
   assertEquals(code, OS_ERROR, stderr);
   const lockFile = path("lib/databases/postgres/deno.lock");
   assertStringIncludes(
     stderr,
     "cannot load the driver of PostgreSQL: the lock file of this process does not name it; " +
-      `start with \`deno task proxy\` or \`deno task views\`, or with deno run --lock=${lockFile}\n`,
+      `start with \`deno task rows\` or \`deno task views\`, or with deno run --lock=${lockFile}\n`,
   );
 });
 
@@ -87,7 +87,7 @@ Deno.test("a database at several hosts is refused, with and without their ports"
   for (const hosts of ["127.0.0.1,127.0.0.2:5432", "127.0.0.1:5432,127.0.0.2:5432"]) {
     const { code, stderr } = await runToEnd({
       permissions: ["--allow-all"],
-      args: ["proxy", "init", "--run", "--db", `postgres://user:secret@${hosts}/x`],
+      args: ["rows", "init", "--run", "--db", `postgres://user:secret@${hosts}/x`],
     });
     assertEquals(code, USAGE_ERROR, stderr);
     assertStringIncludes(stderr, "must be sqlite:<file> or postgres://<user>@<host>/<database>");

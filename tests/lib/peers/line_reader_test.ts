@@ -37,15 +37,13 @@ Deno.test("a line without an end is no line, and its bytes stay", async () => {
   assertEquals(textOf((await reader.block(3))!), "two");
 });
 
-Deno.test("received() takes only lines that are there, peek() takes nothing", async () => {
-  const reader = readerOf(["a\nb\nc"]);
+Deno.test("received() takes only lines that are there", async () => {
+  const reader = readerOf(["x\na\nb\nc"]);
   assertEquals(reader.received(), null);
-  assertEquals(await reader.peek(), 0x61);
-  assertEquals(await reader.peek(), 0x61);
+  assertEquals(await reader.line(), "x");
   assertEquals([reader.received(), reader.received(), reader.received()], ["a", "b", null]);
-  assertEquals(await reader.peek(), 0x63);
-  assertEquals(await reader.skip(1), true);
-  assertEquals(await reader.peek(), null);
+  assertEquals(textOf((await reader.block(1))!), "c");
+  assertEquals(await reader.line(), null);
 });
 
 Deno.test("a line may have its limit of bytes, and no more", async () => {
@@ -67,16 +65,6 @@ Deno.test("blocks come from what was received and from later pieces; a short one
   assertEquals(await reader.line(), "");
   assertEquals(await reader.line(), "next");
   assertEquals(await reader.block(3), null);
-});
-
-Deno.test("skip() leaves the bytes behind, and tells when there are too few", async () => {
-  const reader = readerOf(["abc", "def\n", "x"]);
-  assertEquals(await reader.skip(0), true);
-  assertEquals(await reader.skip(4), true);
-  assertEquals(await reader.line(), "ef");
-  assertEquals(await reader.skip(1), true);
-  assertEquals(await reader.skip(1), false);
-  assertEquals(await readerOf(["ab"]).skip(3), false);
 });
 
 Deno.test("lines longer than the buffer arrive whole, and bytes stand for characters below 256", async () => {

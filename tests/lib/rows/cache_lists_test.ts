@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { testDatabases } from "../../support/servers/databases.ts";
-import { listOf, Setting } from "../../support/servers/proxy_setting.ts";
+import { listOf, Setting } from "../../support/servers/origin_setting.ts";
 import { type Client, until } from "../../support/servers/server_process.ts";
 
 /** Reads through a cache as its clients do. @returns The value, or undefined for a miss; a miss takes the lease. */
@@ -60,14 +60,14 @@ testDatabases(
     await fill(second, "k", lease!, "one");
     setting.caches[1]!.signal("SIGSTOP");
     await setting.reload([0]);
-    await setting.proxy.line(`${setting.nameOf(1)} has left and could not be emptied: `);
+    await setting.origin.line(`${setting.nameOf(1)} has left and could not be emptied: `);
     await client.ask("set k 0 0 3\r\ntwo\r\n", "STORED\r\n");
     assertEquals(`${(await listOf(client)).outside}`, "1");
 
     // It does not join while it cannot be emptied, and writes do not wait for it.
     setting.writeList([0, 1]);
-    setting.proxy.signal("SIGHUP");
-    await setting.proxy.line(`${setting.nameOf(1)} cannot join yet`);
+    setting.origin.signal("SIGHUP");
+    await setting.origin.line(`${setting.nameOf(1)} cannot join yet`);
     await client.ask("set k 0 0 3\r\nsix\r\n", "STORED\r\n");
     setting.caches[1]!.signal("SIGCONT");
     await until(async () => `${(await listOf(client)).caches}` === "2");
@@ -88,14 +88,14 @@ testDatabases(
     await forget(1, "NOT_FOUND\r\n");
     setting.caches[1]!.signal("SIGSTOP");
     await setting.reload([0]);
-    await setting.proxy.line(`${setting.nameOf(1)} has left and could not be emptied: `);
+    await setting.origin.line(`${setting.nameOf(1)} has left and could not be emptied: `);
     assertEquals(`${(await listOf(client)).outside}`, "1");
     await forget(1, "OK\r\n");
     assertEquals(`${(await listOf(client)).outside}`, "0");
 
     setting.writeList([0, 1]);
-    setting.proxy.signal("SIGHUP");
-    await setting.proxy.line(`${setting.nameOf(1)} cannot join yet`);
+    setting.origin.signal("SIGHUP");
+    await setting.origin.line(`${setting.nameOf(1)} cannot join yet`);
     await forget(1, "NOT_FOUND\r\n");
     await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
     await using next = await setting.startListed([0], ["--take-over"]);
@@ -131,9 +131,9 @@ testDatabases("a restart empties no cache that stays in the list", async (databa
   const { lease } = await read(cache, "k");
   await client.ask(`uget @${setting.nameOf(0)} k\r\n`, "VALUE k 0 3 1 C\r\none\r\nEND\r\n");
   assertEquals(await fill(cache, "k", lease!, "one"), "STORED\r\n");
-  setting.proxy.signal("SIGKILL");
-  await setting.proxy.ended();
-  setting.proxy = await setting.startListed([0, 1]);
+  setting.origin.signal("SIGKILL");
+  await setting.origin.ended();
+  setting.origin = await setting.startListed([0, 1]);
   const again = await setting.connect();
   await again.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
   assertEquals((await read(cache, "k")).value, "one");
@@ -146,15 +146,15 @@ testDatabases(
     const client = await setting.connect();
     const path = setting.writeList([0]);
     Deno.writeTextFileSync(path, "\nnowhere\n", { append: true });
-    setting.proxy.signal("SIGHUP");
-    const line = await setting.proxy.line("the list of caches stays as it is");
+    setting.origin.signal("SIGHUP");
+    const line = await setting.origin.line("the list of caches stays as it is");
     assert(line.includes('caches.txt line 3: "nowhere": must be <host>:<port>, or'), line);
     await client.send("caches\r\n");
     const caches = await client.until(/END \d+\r\n/);
     assertEquals(caches.match(/^CACHE /gm)?.length, 2);
     await Deno.remove(path);
-    setting.proxy.signal("SIGHUP");
-    await setting.proxy.line("No such file");
+    setting.origin.signal("SIGHUP");
+    await setting.origin.line("No such file");
     await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
   },
 );

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { createDatabase } from "../../support/servers/databases.ts";
-import { startProxy } from "../../support/servers/proxy_process.ts";
+import { startOrigin } from "../../support/servers/origin_process.ts";
 import { UdpClient } from "../../support/servers/udp_client.ts";
 import {
   type Client,
@@ -26,7 +26,7 @@ Deno.test("users write rows, take tokens and change the list of caches by their 
   const { folder } = database;
   const users = `${folder}/users`;
   Deno.writeTextFileSync(users, "rita read:pw\nwill write:pw\nnora node:pw\n", { mode: 0o600 });
-  await using server = await startProxy(database, [], ["-z", "3333", "-Y", users]);
+  await using server = await startOrigin(database, [], ["-z", "3333", "-Y", users]);
   using writer = await logIn(server, "will");
   await writer.ask("set k 0 0 1\r\n1\r\n", "STORED\r\n");
   await writer.ask("token list\r\n", NO_ADMIN);
@@ -79,7 +79,7 @@ Deno.test("users write rows, take tokens and change the list of caches by their 
 
 Deno.test("rows are refused over UDP; other keys are served", async () => {
   await using database = await createDatabase("SQLite");
-  await using server = await startProxy(database, [], ["-U", "-1", "--rows", "row:"]);
+  await using server = await startOrigin(database, [], ["-U", "-1", "--rows", "row:"]);
   const port = Number(/udp 127\.0\.0\.1:(\d+)/.exec(server.lines[0]!)![1]);
   using client = new UdpClient(port);
   const ask = async (requests: string): Promise<string> => {
@@ -107,7 +107,7 @@ const STORMS: readonly string[] = [
 
 Deno.test("clients that leave in the middle of writes leave no connection and no request", async () => {
   await using database = await createDatabase("SQLite");
-  await using server = await startProxy(database, []);
+  await using server = await startOrigin(database, []);
   using client = await server.connect();
   for (let round = 0; round < 5; round++) {
     for (const storm of STORMS) {
@@ -129,7 +129,7 @@ Deno.test("clients that leave in the middle of writes leave no connection and no
 
 Deno.test("clients that send many writes at once leave room for requests of others", async () => {
   await using database = await createDatabase("SQLite");
-  await using server = await startProxy(database, [], ["--db-timeout", "60000"]);
+  await using server = await startOrigin(database, [], ["--db-timeout", "60000"]);
   using other = new DatabaseSync(`${database.folder}/rows.db`);
   other.exec("BEGIN EXCLUSIVE");
   using stack = new DisposableStack();
@@ -151,7 +151,7 @@ Deno.test("clients that send many writes at once leave room for requests of othe
 
 Deno.test("large values of many clients wait for each other's memory", async () => {
   await using database = await createDatabase("SQLite");
-  await using server = await startProxy(database, [], ["-m", "16"]);
+  await using server = await startOrigin(database, [], ["-m", "16"]);
   const write = async (name: string, count: number, bytes: number): Promise<void> => {
     using client = await server.connect();
     const value = name.repeat(bytes);
@@ -170,7 +170,7 @@ Deno.test("large values of many clients wait for each other's memory", async () 
 
 Deno.test("uget of long rows by clients that read nothing, and leave, takes little memory", async () => {
   await using database = await createDatabase("SQLite");
-  await using server = await startProxy(database, [], ["-m", "64"]);
+  await using server = await startOrigin(database, [], ["-m", "64"]);
   using client = await server.connect();
   const [LENGTH, KEYS, CLIENTS] = [200_000, 4, 400];
   const keys = Array.from({ length: KEYS }, (_, n) => `long${n}`);

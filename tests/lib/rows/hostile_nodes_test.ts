@@ -2,7 +2,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import * as wire from "../../../lib/rows/nodes/wire.ts";
 import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import { createDatabase } from "../../support/servers/databases.ts";
-import { startNode, startProxy } from "../../support/servers/proxy_process.ts";
+import { startNode, startOrigin } from "../../support/servers/origin_process.ts";
 import { type Client, type ServerProcess, until } from "../../support/servers/server_process.ts";
 
 // Clients that speak as nodes, hostile or broken, at a real origin beside a real node.
@@ -67,7 +67,7 @@ function dueIn(block: string): ReturnType<typeof wire.unpackDue> {
 
 Deno.test("a session has 128 random bits, and is in the reply to its join only", async () => {
   await using database = await createDatabase("SQLite");
-  await using origin = await startProxy(database, NO_CACHES, [...LONG, "-vvv"]);
+  await using origin = await startOrigin(database, NO_CACHES, [...LONG, "-vvv"]);
   using node = await FalseNode.connect(origin);
   const sessions = [await node.enter("one"), await node.enter("two")];
   for (const session of sessions) assertMatch(session, /^\d+-[0-9a-f]{32}$/);
@@ -93,7 +93,7 @@ Deno.test("a session has 128 random bits, and is in the reply to its join only",
 
 Deno.test("nobody confirms for another node, or what was not sent: the write waits", async () => {
   await using database = await createDatabase("SQLite");
-  await using origin = await startProxy(database, NO_CACHES, LONG);
+  await using origin = await startOrigin(database, NO_CACHES, LONG);
   using node = await FalseNode.connect(origin);
   using hostile = await FalseNode.connect(origin);
   const session = await node.enter("one");
@@ -143,7 +143,7 @@ Deno.test("nobody confirms for another node, or what was not sent: the write wai
 
 Deno.test("of two questions of one session both are answered, and one that has ended is told so", async () => {
   await using database = await createDatabase("SQLite");
-  await using origin = await startProxy(database, NO_CACHES, LONG);
+  await using origin = await startOrigin(database, NO_CACHES, LONG);
   using one = await FalseNode.connect(origin);
   using two = await FalseNode.connect(origin);
   const session = await one.enter("one");
@@ -158,7 +158,7 @@ Deno.test("of two questions of one session both are answered, and one that has e
 
 Deno.test("a node that confirms nothing is put out, and must wait", async () => {
   await using database = await createDatabase("SQLite");
-  await using origin = await startProxy(database, NO_CACHES, ["--member-time", "1000"]);
+  await using origin = await startOrigin(database, NO_CACHES, ["--member-time", "1000"]);
   using node = await FalseNode.connect(origin);
   const session = await node.enter("one");
   using writer = await origin.connect();
@@ -195,7 +195,7 @@ async function attack(origin: ServerProcess, name: string, isOver: () => boolean
 
 Deno.test("a node serves no old value while others speak in its name", async () => {
   await using database = await createDatabase("SQLite");
-  await using origin = await startProxy(database, NO_CACHES);
+  await using origin = await startOrigin(database, NO_CACHES);
   await using node = await startNode([origin], ["--node-name", "one"]);
   using writer = await origin.connect();
   using reader = await node.connect();
@@ -221,7 +221,7 @@ Deno.test("a node serves no old value while others speak in its name", async () 
 
 Deno.test("malformed requests of a node are refused with a text, and the origin goes on", async () => {
   await using database = await createDatabase("SQLite");
-  await using origin = await startProxy(database, NO_CACHES, LONG);
+  await using origin = await startOrigin(database, NO_CACHES, LONG);
   using node = await FalseNode.connect(origin);
   const session = await node.enter("one");
   const write = `\x01\0\0\x01${"\0".repeat(44)}k`;

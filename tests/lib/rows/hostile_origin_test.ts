@@ -2,7 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import * as wire from "../../../lib/rows/nodes/wire.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
 import { Outcome } from "../../../store/outcome.ts";
-import { startNode } from "../../support/servers/proxy_process.ts";
+import { startNode } from "../../support/servers/origin_process.ts";
 import { type Client, type ServerProcess, until } from "../../support/servers/server_process.ts";
 import { blockReply, HostileOrigin, type NodeRequest } from "./nodes/hostile_origin.ts";
 
@@ -276,7 +276,7 @@ Deno.test("a malformed renewal ends the membership, and the node joins again", a
 
 Deno.test("an origin deletes rows of its node only: ordinary items stay", async () => {
   using origin = new HostileOrigin({ memberMs: MEMBER_MS });
-  const { everyKeyOf } = await import("../../../lib/rows/key_range.ts");
+  const { everyKeyOf } = await import("../../../lib/databases/views/key_range.ts");
   let reads = 0;
   origin.replies.set("read", ({ block }) => {
     const row = { flags: 0, version: ++reads, data: Uint8Array.of(0x76) };

@@ -7,7 +7,7 @@ import {
   everyKeyOf,
   prefixIn,
   splitKeys,
-} from "../../../lib/rows/key_range.ts";
+} from "../../../lib/databases/views/key_range.ts";
 import { inSlices } from "../../../lib/rows/key_slices.ts";
 import { readsRows } from "../../../lib/rows/command_lane.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";

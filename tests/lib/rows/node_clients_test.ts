@@ -3,7 +3,7 @@ import { PYTHON, ROW_CLIENTS, type RowClient } from "../../clients/row_clients.t
 import { freePort } from "../../support/free_ports.ts";
 import { createDatabase } from "../../support/servers/databases.ts";
 import { isInstalled } from "../../support/servers/peers.ts";
-import { startNode, startProxy } from "../../support/servers/proxy_process.ts";
+import { startNode, startOrigin } from "../../support/servers/origin_process.ts";
 import { path, type ServerProcess, until } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
 import { needs } from "../../support/needs/needs.ts";
@@ -36,7 +36,7 @@ class Cluster implements AsyncDisposable {
   static async start(): Promise<Cluster> {
     const stack = new AsyncDisposableStack();
     const database = stack.use(await createDatabase("SQLite"));
-    const origin = stack.use(await startProxy(database, []));
+    const origin = stack.use(await startOrigin(database, []));
     const nodes = [stack.use(await startNode([origin])), stack.use(await startNode([origin]))];
     return new Cluster(stack, origin, nodes);
   }
@@ -139,9 +139,9 @@ for (const client of ROW_CLIENTS.filter(({ name }) => !NOT_TEXT.test(name))) {
     async () => {
       await using stack = new AsyncDisposableStack();
       await drive(client, `twemproxy-${client.name}:`, async (nodes) => {
-        const proxy = stack.use(new Twemproxy(nodes));
-        await proxy.listening();
-        return `${proxy.port}`;
+        const origin = stack.use(new Twemproxy(nodes));
+        await origin.listening();
+        return `${origin.port}`;
       });
     },
   );

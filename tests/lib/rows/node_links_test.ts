@@ -5,8 +5,8 @@ import { createDatabase } from "../../support/servers/databases.ts";
 import {
   NODE_PERMISSIONS as PERMISSIONS,
   startNode,
-  startProxy,
-} from "../../support/servers/proxy_process.ts";
+  startOrigin,
+} from "../../support/servers/origin_process.ts";
 import {
   runToEnd,
   ServerProcess,
@@ -72,7 +72,7 @@ testTransports("a node reaches its origin over TLS, with a login", async (start,
   const users = file("users", "node1 node:secret\nreader read:secret");
   const login = file("login", "node1:secret");
   const args = [...tlsArguments(own), "-Y", users];
-  await using origin = await startProxy(database, NO_CACHES, args);
+  await using origin = await startOrigin(database, NO_CACHES, args);
   const secure = ["--origin-ca-cert", own.certPath];
   await using node = await start({
     permissions: PERMISSIONS,
@@ -107,7 +107,7 @@ testTransports("a node reaches its origin over TLS, with a login", async (start,
 for (const io of TRANSPORTS) {
   Deno.test(`${io}: a node and an origin of other versions say so`, async () => {
     await using database = await createDatabase("SQLite");
-    await using origin = await startProxy(database, NO_CACHES);
+    await using origin = await startOrigin(database, NO_CACHES);
     const join = { version: 99, name: "n", session: "", prefixes: [""], expiry: "refuse" };
     const block = JSON.stringify(join);
     assertMatch(
@@ -140,7 +140,7 @@ testTransports("nodes that point at themselves, or in a circle, say so", async (
 
 Deno.test("a node has the name of the address that it listens on", async () => {
   await using database = await createDatabase("SQLite");
-  await using origin = await startProxy(database, NO_CACHES);
+  await using origin = await startOrigin(database, NO_CACHES);
   await using node = await startNode([origin]);
   const name = `tcp:127.0.0.1:${node.port}`;
   assertMatch(await ask(origin, "caches\r\n"), new RegExp(`^NODE ${name} `));
@@ -150,7 +150,7 @@ Deno.test("a node has the name of the address that it listens on", async () => {
 
 Deno.test("origin and node log a node that joins, is silent, is lost and returns", async () => {
   await using database = await createDatabase("SQLite");
-  await using origin = await startProxy(database, NO_CACHES, ["--member-time", "500"]);
+  await using origin = await startOrigin(database, NO_CACHES, ["--member-time", "500"]);
   await using node = await startNode([origin], ["--node-name", "one"]);
   await origin.line(/node one is a member$/);
   node.signal("SIGSTOP");
@@ -188,7 +188,7 @@ Deno.test("a node logs once that its origins do not answer", async () => {
 
 Deno.test("caches forget takes a node off that serves no row; not a member", async () => {
   await using database = await createDatabase("SQLite");
-  await using origin = await startProxy(database, NO_CACHES, ["--member-time", "500"]);
+  await using origin = await startOrigin(database, NO_CACHES, ["--member-time", "500"]);
   await using node = await startNode([origin], ["--node-name", "one"]);
   // On a slow machine its time may be over for a moment.
   await until(async () =>

@@ -1,6 +1,6 @@
 // What the command line makes of rows: options of an origin and of a node, and the permissions that they need.
 import { assertEquals } from "@std/assert";
-import { databaseName } from "../../../lib/databases/backend.ts";
+import { databaseName } from "../../../lib/databases/base/backend.ts";
 import type { NodeOptions } from "../../../lib/rows/nodes/options.ts";
 import type { RowsOptions } from "../../../lib/rows/options.ts";
 import { needsDriver, rowNeeds } from "../../../lib/rows/permissions.ts";

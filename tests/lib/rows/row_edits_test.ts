@@ -3,7 +3,7 @@ import { RowKind } from "../../../store/row_cache.ts";
 import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import { StoreMode } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
-import { changeOf, type Row } from "../../../lib/databases/backend.ts";
+import { changeOf, type Row } from "../../../lib/databases/base/backend.ts";
 import { RowEdit, type RowWish } from "../../../lib/rows/row_edits.ts";
 
 const WISH: RowWish = {

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { CacheClient } from "../../../lib/rows/caches/cache_client.ts";
-import type { Backend, Write } from "../../../lib/databases/backend.ts";
+import type { Backend, Write } from "../../../lib/databases/base/backend.ts";
 import { CacheList } from "../../../lib/rows/flows/cache_list.ts";
 import { Flows } from "../../../lib/rows/flows/flows.ts";
 import { TokenStates } from "../../../lib/rows/flows/token_states.ts";

@@ -8,7 +8,7 @@ import {
   type TestDatabase,
   testDatabases,
 } from "../../support/servers/databases.ts";
-import { runInit, startNode, startProxy } from "../../support/servers/proxy_process.ts";
+import { runInit, startNode, startOrigin } from "../../support/servers/origin_process.ts";
 import {
   type Client,
   leastPermissions,
@@ -40,7 +40,7 @@ class Setting implements Disposable {
   startOther(...args: readonly string[]): Promise<ServerProcess> {
     const { url, folder } = this.database;
     const folders = folder === "" ? this.folder : `${folder},${this.folder}`;
-    return startProxy({ url, folder: folders }, NO_CACHES, [...SHORT_MEMBER, ...args]);
+    return startOrigin({ url, folder: folders }, NO_CACHES, [...SHORT_MEMBER, ...args]);
   }
 
   /** Executes SQL as another program does. */

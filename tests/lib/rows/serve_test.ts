@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { testDatabases } from "../../support/servers/databases.ts";
-import { Setting } from "../../support/servers/proxy_setting.ts";
+import { Setting } from "../../support/servers/origin_setting.ts";
 import { until } from "../../support/servers/server_process.ts";
 
 testDatabases("memcached's commands read and write rows", async (database) => {
@@ -105,9 +105,9 @@ testDatabases("a server that is deposed ends, status 69", async (database) => {
   await using setting = await Setting.open(database);
   const old = await setting.connect();
   await old.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
-  await using second = await setting.startProxy(["--take-over"]);
+  await using second = await setting.startOrigin(["--take-over"]);
   // Without a request.
-  const { code, stderr } = await setting.proxy.ended();
+  const { code, stderr } = await setting.origin.ended();
   assertEquals(code, 69, stderr);
   assertEquals(
     /another server has taken the database over: epoch 2 replaced epoch 1/.test(stderr),
@@ -128,9 +128,9 @@ testDatabases(
     await client.send("token get k\r\n");
     const id = (await client.until("\r\n")).split(" ")[1]!.trim();
     await client.ask(`uput k 0 3 ${id}\r\none\r\n`, "STORED 1\r\n");
-    setting.proxy.signal("SIGKILL");
-    await setting.proxy.ended();
-    setting.proxy = await setting.startProxy();
+    setting.origin.signal("SIGKILL");
+    await setting.origin.ended();
+    setting.origin = await setting.startOrigin();
     const again = await setting.connect();
     await again.ask(`uput k 0 3 ${id}\r\none\r\n`, "STORED 1\r\n");
     await again.ask("gets k\r\n", "VALUE k 0 3 1\r\none\r\nEND\r\n");
@@ -142,10 +142,10 @@ testDatabases("SIGTERM answers the request in progress, and ends", async (databa
   const client = await setting.connect();
   const idle = await setting.connect();
   await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
-  const ended = await setting.proxy.stop();
+  const ended = await setting.origin.stop();
   assertEquals(ended.code, 0);
   assertEquals(await idle.rest(), "");
-  // The folder of a proxy before PostgreSQL is none.
+  // The folder of an origin before PostgreSQL is none.
   const { folder } = database;
   const left = folder === "" ? [] : await Array.fromAsync(Deno.readDir(folder));
   assert(!left.some(({ name }) => name.includes("journal")));

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { testDatabases } from "../../support/servers/databases.ts";
-import { launchProxy } from "../../support/servers/proxy_process.ts";
+import { launchOrigin } from "../../support/servers/origin_process.ts";
 import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
 import { leastPermissions, runToEnd, ServerProcess } from "../../support/servers/server_process.ts";
 
@@ -21,11 +21,11 @@ class SilentCache extends ScriptedPeer {
 
 testDatabases("a server whose cache does not answer ends cleanly at SIGTERM", async (database) => {
   await using cache = new SilentCache();
-  await using proxy = launchProxy(database, [cache.port], ["--cache-timeout", "600000"]);
+  await using origin = launchOrigin(database, [cache.port], ["--cache-timeout", "600000"]);
   await cache.asked;
-  await proxy.line("listens on");
-  proxy.signal("SIGTERM");
-  const { code, stderr } = await proxy.ended();
+  await origin.line("listens on");
+  origin.signal("SIGTERM");
+  const { code, stderr } = await origin.ended();
   assertEquals(code, 0, stderr);
   assertMatch(stderr, /SIGTERM: shutting down, finishing requests in progress/);
 });
@@ -40,12 +40,12 @@ testDatabases(
       await using cache = await ServerProcess.start();
       Deno.writeTextFileSync(path, `127.0.0.1:${silent.port}\n`);
       const args = ["--caches", path, "--cache-timeout", "300"];
-      await using proxy = launchProxy(database, [], args);
-      await proxy.line("listens on");
+      await using origin = launchOrigin(database, [], args);
+      await origin.line("listens on");
       Deno.writeTextFileSync(path, `127.0.0.1:${cache.port}\n`);
-      proxy.signal("SIGHUP");
-      await proxy.line(new RegExp(`list of caches, epoch \\d+: 127.0.0.1:${cache.port}$`));
-      using client = await proxy.connect();
+      origin.signal("SIGHUP");
+      await origin.line(new RegExp(`list of caches, epoch \\d+: 127.0.0.1:${cache.port}$`));
+      using client = await origin.connect();
       await client.ask("set k 0 0 1\r\nv\r\n", "STORED\r\n");
     } finally {
       Deno.removeSync(folder, { recursive: true });

@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { AdminServer } from "../../../lib/admin/http_server.ts";
 import { Lifecycle, LifecyclePhase } from "../../../lib/process/lifecycle.ts";
 import type { BoundTransport } from "../../../lib/net/transport.ts";
-import type { Origin } from "../../../lib/rows/database_thread.ts";
+import type { DatabaseThread } from "../../../lib/rows/database_thread.ts";
 import { openAdmin, processState } from "../../../lib/server/admin.ts";
 import type { Authentication } from "../../../lib/server/authentication.ts";
 import { Access } from "../../../protocol/auth/access.ts";
@@ -23,7 +23,7 @@ class Opened extends ConversationSide implements AsyncDisposable {
 
   async openAdmin(
     argv: readonly string[],
-    origin: Origin | null = null,
+    origin: DatabaseThread | null = null,
     authentication: Authentication | null = null,
   ): Promise<void> {
     const shown = {
@@ -70,7 +70,7 @@ Deno.test("/health follows the phase of the process, and the origin's problem", 
     get problem() {
       return problem;
     },
-  } as unknown as Origin;
+  } as unknown as DatabaseThread;
   await opened.openAdmin(ADMIN, origin);
   const { lifecycle } = opened;
   const phases = [
@@ -105,7 +105,7 @@ Deno.test("metrics and tables have the origin's statistics, nodes and tokens, an
     ],
     nodes: [{ name: "n", state: "member", ageMs: 0, fetched: 3 }],
     tokens: [{ id: 9, key: "k", owner: "o", state: "idle", ageMs: 0 }],
-  } as unknown as Origin;
+  } as unknown as DatabaseThread;
   await using opened = new Opened();
   await opened.openAdmin(ADMIN, origin);
   const [, metrics] = await opened.get("/metrics");

@@ -3,7 +3,7 @@ import { UserFileError } from "../../../lib/auth/user_file.ts";
 import { StateError } from "../../../lib/journal/state_folder.ts";
 import { DescriptorError } from "../../../lib/net/descriptors.ts";
 import { IoUringError, ListenError, TlsError } from "../../../lib/net/transport.ts";
-import { OriginError } from "../../../lib/rows/database_thread.ts";
+import { DatabaseThreadError } from "../../../lib/rows/database_thread.ts";
 import { listenFailure, logStartFailure } from "../../../lib/server/start_failure.ts";
 import { ThreadError } from "../../../lib/server/threads.ts";
 import { SnapshotError } from "../../../lib/snapshot/snapshot_format.ts";
@@ -43,8 +43,8 @@ Deno.test("each failure of a start has its exit status, and a line that says why
       `fatal: ${new UserFileError("/u", "bad line").message}`,
     ],
     [new SnapshotError("no snapshot"), 71, "fatal: no snapshot"],
-    [new OriginError("no table", true), 64, "fatal: no table"],
-    [new OriginError("no database", false), 71, "fatal: no database"],
+    [new DatabaseThreadError("no table", true), 64, "fatal: no table"],
+    [new DatabaseThreadError("no database", false), 71, "fatal: no database"],
     [new RangeError("too large"), 64, "leased: too large"],
   ];
   for (const [error, status, line] of cases) assertEquals(failed(error), [status, line]);

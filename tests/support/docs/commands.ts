@@ -38,8 +38,8 @@ export function commandsOf({ language, lines, line }: Block): ShellCommand[] {
 
 /** Whether a command starts a server that keeps running. */
 export function startsServer(command: string): boolean {
-  return /\btask (?:start|tokens|proxy)\b|\bmain\.ts\b/.test(command) &&
-    !/ -V\b| --help\b| proxy (?:init|--db)\b|; test \$\?|\bdeno install\b|\bmain\.ts (?:passwd|man|completion)\b/
+  return /\btask (?:start|tokens|origin)\b|\bmain\.ts\b/.test(command) &&
+    !/ -V\b| --help\b| origin (?:init|--db)\b|; test \$\?|\bdeno install\b|\bmain\.ts (?:passwd|man|completion)\b/
       .test(
         command,
       );
@@ -52,9 +52,9 @@ const TOKENS_TASK = manifest.tasks.tokens.command.replaceAll(
   /(?<=[ ,=])state(?=[ ]|$)/g,
   "/tmp/leased",
 );
-/** `deno task proxy`, with the runner's file in the place of its own. */
-const PROXY_TASK = `${
-  manifest.tasks.proxy.command.replaceAll(/(--allow-(?:read|write))=\./g, "$1")
+/** `deno task rows`, with the runner's file in the place of its own. */
+const ROWS_TASK = `${
+  manifest.tasks.rows.command.replaceAll(/(--allow-(?:read|write))=\./g, "$1")
 } -p 11311 --db sqlite:/tmp/leased.db`;
 /** Folder that the documents put files into. The runner replaces it by a temporary one. */
 const FOLDER = "/tmp/leased";
@@ -98,7 +98,7 @@ export class DocumentShell implements AsyncDisposable {
   /** Starts the server of a command, on a port of this document, after ending the one before. */
   async startServer(text: string, output: readonly string[] = []): Promise<void> {
     await this.stopServer();
-    const listens = / (?:-p|-s|-l)\b|\btask proxy\b/.test(text);
+    const listens = / (?:-p|-s|-l)\b|\btask rows\b/.test(text);
     const command = this.#command('exec bash -c "$0"', listens ? text : `${text} -p 11211`, "null");
     this.#server = await ServerProcess.spawn(command);
     const said = this.#server.lines.filter((line) => !line.startsWith("Task "));
@@ -132,7 +132,7 @@ export class DocumentShell implements AsyncDisposable {
 
   #command(script: string, text: string, stdout: "piped" | "null" = "piped"): Deno.Command {
     text = text.replace("deno task tokens", TOKENS_TASK);
-    text = text.replace(/(?:npx -y deno@\S+|deno) task proxy$/, PROXY_TASK);
+    text = text.replace(/(?:npx -y deno@\S+|deno) task rows$/, ROWS_TASK);
     PORTS.forEach((port, index) => text = text.replaceAll(port, this.#ports[index]!));
     needNow("bash", hasProgram("bash"));
     return new Deno.Command("bash", {

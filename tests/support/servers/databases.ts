@@ -1,6 +1,6 @@
 import { openPostgres } from "../../../lib/databases/postgres/backend.ts";
 import { SqliteBackend } from "../../../lib/databases/sqlite/backend.ts";
-import { DEFAULT_TABLE, type TableNames } from "../../../lib/databases/table.ts";
+import { DEFAULT_TABLE, type TableNames } from "../../../lib/databases/base/table.ts";
 import { type RowBackend, withSingleRows } from "../single_rows.ts";
 import { HAS_POSTGRES, PostgresServer } from "./postgres.ts";
 import { needs } from "../needs/needs.ts";
@@ -9,13 +9,13 @@ import { needs } from "../needs/needs.ts";
 export interface TestDatabase extends AsyncDisposable {
   /** For `--db`. */
   readonly url: string;
-  /** A folder that a proxy may read and write; "": it needs none. */
+  /** A folder that an origin may read and write; "": it needs none. */
   readonly folder: string;
-  /** Another backend, as another proxy would have it. */
+  /** Another backend, as another origin would have it. */
   open(names?: TableNames, nowUnixMs?: () => number): Promise<RowBackend>;
 }
 
-/** The kinds of databases that a proxy may have. */
+/** The kinds of databases that an origin may have. */
 export type DatabaseKind = "SQLite" | "PostgreSQL";
 
 const TIMEOUT_MS = 5000;

@@ -1,4 +1,4 @@
-import type { Row } from "../../../lib/databases/backend.ts";
+import type { Row } from "../../../lib/databases/base/backend.ts";
 import * as wire from "../../../lib/rows/nodes/wire.ts";
 import { RowsSide } from "./rows_side.ts";
 

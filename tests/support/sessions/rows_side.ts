@@ -1,4 +1,4 @@
-import { changeOf, hasExpired, type Row } from "../../../lib/databases/backend.ts";
+import { changeOf, hasExpired, type Row } from "../../../lib/databases/base/backend.ts";
 import type { SentReply, SentWrite } from "../../../lib/rows/nodes/wire.ts";
 import { RowEdit } from "../../../lib/rows/row_edits.ts";
 import type { Cache } from "../../../store/cache.ts";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { createDatabase } from "../../../support/servers/databases.ts";
-import { runInit, startNode, startProxy } from "../../../support/servers/proxy_process.ts";
+import { runInit, startNode, startOrigin } from "../../../support/servers/origin_process.ts";
 import { type Client, until } from "../../../support/servers/server_process.ts";
 import { accessibilityFaults, browserTest, type Page, withPage } from "./open_page.ts";
 
@@ -28,7 +28,7 @@ browserTest(
   async () => {
     await using database = await createDatabase("SQLite");
     await runInit(database, ["--follow", "--run"]);
-    await using origin = await startProxy(database, [], ["--admin", "0", "--follow"]);
+    await using origin = await startOrigin(database, [], ["--admin", "0", "--follow"]);
     await using node = await startNode([origin], ["--node-name", "first", "--admin", "0"]);
     await until(async () => {
       using client = await origin.connect();

@@ -6,7 +6,7 @@ import {
   type TestDatabase,
   testDatabases,
 } from "../../../support/servers/databases.ts";
-import { launchProxy, runInit, startProxy } from "../../../support/servers/proxy_process.ts";
+import { launchOrigin, runInit, startOrigin } from "../../../support/servers/origin_process.ts";
 import { path, until } from "../../../support/servers/server_process.ts";
 
 const VIEWS = path("examples/views.jsonc");
@@ -47,7 +47,7 @@ testDatabases(
     const change = ["--change", 'product {"id": 1, "category_id": 2}'];
     const before = await check(["check", VIEWS, ...db, ...change]);
     assertEquals(before.code, 1);
-    assertStringIncludes(before.stderr, "start `leased proxy init --follow --views <file> --run`");
+    assertStringIncludes(before.stderr, "start `leased rows init --follow --views <file> --run`");
     const folder = [database.folder, path("examples")].filter((each) => each !== "").join();
     const place = { url: database.url, folder };
     const init = await runInit(place, ["--follow", "--views", VIEWS, "--run"]);
@@ -58,7 +58,7 @@ testDatabases(
     assertStringIncludes(stdout, "products\n  parameters: none\n  reads: ");
 
     const rows = ["--rows", "product:,category:,products"];
-    await using origin = await startProxy(place, [], ["--follow", "--views", VIEWS, ...rows]);
+    await using origin = await startOrigin(place, [], ["--follow", "--views", VIEWS, ...rows]);
     using client = await origin.connect();
     const read = async (key: string): Promise<string> => {
       await client.send(`get ${key}\r\n`);
@@ -100,7 +100,7 @@ Deno.test("leased views check: mistakes of the command line, the file and the da
   assertEquals(init.code, 64);
   const mistake = `--views: ${views}:2: view a:{id}: changes must name`;
   assertStringIncludes(init.stderr, mistake);
-  await using origin = launchProxy({ url: db[1]!, folder }, [], ["--follow", "--views", views]);
+  await using origin = launchOrigin({ url: db[1]!, folder }, [], ["--follow", "--views", views]);
   const ended = await origin.ended();
   assertEquals(ended.code, 64, ended.stderr);
   assertStringIncludes(ended.stderr, `fatal: cannot use ${mistake}`);

@@ -3,8 +3,8 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { inspectPostgresViews } from "../../../../lib/databases/postgres/views.ts";
 import { inspectSqliteViews } from "../../../../lib/databases/sqlite/views.ts";
-import type { InspectedViews } from "../../../../lib/databases/backend.ts";
-import { DEFAULT_TABLE } from "../../../../lib/databases/table.ts";
+import type { InspectedViews } from "../../../../lib/databases/base/backend.ts";
+import { DEFAULT_TABLE } from "../../../../lib/databases/base/table.ts";
 import { parseViews } from "../../../../lib/databases/views/views_file.ts";
 import {
   sharedPostgres,
@@ -12,7 +12,7 @@ import {
   testDatabases,
 } from "../../../support/servers/databases.ts";
 import { HAS_POSTGRES } from "../../../support/servers/postgres.ts";
-import { runInit } from "../../../support/servers/proxy_process.ts";
+import { runInit } from "../../../support/servers/origin_process.ts";
 import { needs } from "../../../support/needs/needs.ts";
 
 const SHOP = `

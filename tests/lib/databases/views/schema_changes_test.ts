@@ -145,7 +145,7 @@ testDatabases(
     await write(`ALTER DATABASE "${pathname.slice(1)}" SET search_path = other, public`);
     const others =
       "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND ";
-    await write(`${others} application_name = 'leased-proxy' AND pid <> pg_backend_pid()`).catch(
+    await write(`${others} application_name = 'leased-origin' AND pid <> pg_backend_pid()`).catch(
       () => {},
     );
     await untilReads([client], "name:Diary", "3!");

@@ -3,7 +3,7 @@ import { assertEquals } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { Session } from "../../../../lib/databases/postgres/session.ts";
 import type { TestDatabase } from "../../../support/servers/databases.ts";
-import { launchProxy, runInit, startProxy } from "../../../support/servers/proxy_process.ts";
+import { launchOrigin, runInit, startOrigin } from "../../../support/servers/origin_process.ts";
 import { type Client, type ServerProcess, until } from "../../../support/servers/server_process.ts";
 
 const TABLES = `
@@ -92,11 +92,11 @@ export class Shop implements AsyncDisposable {
   }
 
   async start(args: readonly string[] = []): Promise<ServerProcess> {
-    return await startProxy(this.#place, [], ["--follow", "--views", this.path, ...args]);
+    return await startOrigin(this.#place, [], ["--follow", "--views", this.path, ...args]);
   }
 
   launch(): ServerProcess {
-    return launchProxy(this.#place, [], ["--follow", "--views", this.path]);
+    return launchOrigin(this.#place, [], ["--follow", "--views", this.path]);
   }
 
   get #place(): Pick<TestDatabase, "url" | "folder"> {

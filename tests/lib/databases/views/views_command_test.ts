@@ -1,4 +1,4 @@
-// `leased views check` and `leased proxy init` over SQLite, in this process: what they print, and with which status.
+// `leased views check` and `leased rows init` over SQLite, in this process: what they print, and with which status.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { runInit } from "../../../../lib/operator/init.ts";
@@ -241,7 +241,7 @@ Deno.test("init prints the tables, and with --follow the triggers of a file that
     assertEquals(none.result, USAGE);
     assertStringIncludes(none.stderr, "--views: ");
     const help = await init("--help");
-    assertStringIncludes(help.stdout, "Usage: leased proxy init [options]");
+    assertStringIncludes(help.stdout, "Usage: leased rows init [options]");
     const times = await init(...db, "--row-expiry", "column", "--expiry-column", "until");
     assertStringIncludes(times.stdout, '"until" INTEGER');
   }));

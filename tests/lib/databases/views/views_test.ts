@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { latin1Text } from "../../../../store/base/bytes.ts";
 import { testDatabases } from "../../../support/servers/databases.ts";
-import { startNode } from "../../../support/servers/proxy_process.ts";
+import { startNode } from "../../../support/servers/origin_process.ts";
 import { until } from "../../../support/servers/server_process.ts";
 import { read, Shop, untilReads, VIEWS } from "./shop.ts";
 

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertLess, assertMatch, assertStringIncludes } from "@std/assert";
 import { createDatabase, testDatabases } from "../../../support/servers/databases.ts";
 import { Certificates, tlsArguments } from "../../../support/servers/certificates.ts";
-import { startProxy } from "../../../support/servers/proxy_process.ts";
+import { startOrigin } from "../../../support/servers/origin_process.ts";
 import { ScriptedPeer, type ScriptedReply } from "../../../support/servers/scripted_peer.ts";
 import {
   Client,
@@ -32,9 +32,9 @@ interface Audited {
 /** The flags of `deno task audit`, for 127.0.0.1 and temporary files only. */
 const FLAGS = ["run", "--no-prompt", "--allow-net=127.0.0.1", "--allow-read=/tmp", MAIN, "audit"];
 
-function spawnAudit(proxy: number, args: readonly string[]): Deno.ChildProcess {
+function spawnAudit(origin: number, args: readonly string[]): Deno.ChildProcess {
   return new Deno.Command(Deno.execPath(), {
-    args: [...FLAGS, "--proxy", `127.0.0.1:${proxy}`, ...args],
+    args: [...FLAGS, "--origin", `127.0.0.1:${origin}`, ...args],
     env: { NO_COLOR: "1" },
     stdin: "null",
     stdout: "piped",
@@ -48,8 +48,8 @@ async function endOf(child: Deno.ChildProcess): Promise<Audited> {
   return { code, lines, stderr: textOf(stderr) };
 }
 
-function audit(proxy: number, ...args: readonly string[]): Promise<Audited> {
-  return endOf(spawnAudit(proxy, args));
+function audit(origin: number, ...args: readonly string[]): Promise<Audited> {
+  return endOf(spawnAudit(origin, args));
 }
 
 /** The counts of the line `audited`, as numbers by name. */
@@ -62,17 +62,17 @@ async function connect(servers: readonly ServerProcess[]): Promise<Client[]> {
   return await Promise.all(servers.map((server) => server.connect()));
 }
 
-testDatabases("an audit finds what was set behind the proxy's back", async (database) => {
+testDatabases("an audit finds what was set behind the origin's back", async (database) => {
   await using first = await ServerProcess.start();
   await using second = await ServerProcess.start();
-  await using proxy = await startProxy(database, [first.port, second.port]);
-  const [client, one, two] = await connect([proxy, first, second]) as [Client, Client, Client];
+  await using origin = await startOrigin(database, [first.port, second.port]);
+  const [client, one, two] = await connect([origin, first, second]) as [Client, Client, Client];
   try {
     for (const key of ["same", "value", "flags", "gone%1"]) {
       await client.ask(`set ${key} 5 0 3\r\none\r\n`, "STORED\r\n");
     }
     await client.ask("delete gone%1\r\n", "DELETED\r\n");
-    assertEquals((await audit(proxy.port)).code, OK, "empty caches");
+    assertEquals((await audit(origin.port)).code, OK, "empty caches");
     await one.ask("set same 5 0 3\r\none\r\n", "STORED\r\n");
     await one.ask("set value 5 0 3\r\nbad\r\n", "STORED\r\n");
     await two.ask("set same 5 0 3\r\none\r\n", "STORED\r\n");
@@ -80,7 +80,7 @@ testDatabases("an audit finds what was set behind the proxy's back", async (data
     await two.ask("set gone%1 5 0 3\r\none\r\n", "STORED\r\n");
     await two.ask("set never 5 0 0\r\n\r\n", "STORED\r\n");
     await two.ask("ms c3BhY2UgZA== 1 b\r\nx\r\n", "HD\r\n");
-    const { code, lines, stderr } = await audit(proxy.port);
+    const { code, lines, stderr } = await audit(origin.port);
     assertEquals([code, stderr], [DIFFERENT, ""]);
     const [inFirst, firstCounts, ...rest] = lines;
     assertMatch(
@@ -102,9 +102,9 @@ testDatabases("an audit finds what was set behind the proxy's back", async (data
     assertMatch(found[0]!, / key=flags .* cached_flags=6 .* row_flags=5 /);
     assertMatch(found[1]!, new RegExp(` key=gone%251 .* row_version=2 ${absent}$`));
     assertMatch(found[2]!, new RegExp(` key=never .* row_version=0 ${absent}$`));
-    const prefixed = await audit(proxy.port, "--prefix", "sa");
+    const prefixed = await audit(origin.port, "--prefix", "sa");
     assertEquals(prefixed.code, OK, prefixed.lines.join("\n"));
-    const chosen = await audit(proxy.port, "--cache", `127.0.0.1:${first.port}`);
+    const chosen = await audit(origin.port, "--cache", `127.0.0.1:${first.port}`);
     assertEquals([chosen.code, chosen.lines.length], [DIFFERENT, 2]);
   } finally {
     for (const each of [client, one, two]) each[Symbol.dispose]();
@@ -129,11 +129,11 @@ async function fillCache(
 
 testDatabases("an audit of keys that change all the time finds nothing", async (database) => {
   await using cache = await ServerProcess.start();
-  await using proxy = await startProxy(database, [cache.port]);
+  await using origin = await startOrigin(database, [cache.port]);
   const KEYS = 40;
   let isOver = false;
   const change = async (number: number): Promise<void> => {
-    using client = await proxy.connect();
+    using client = await origin.connect();
     for (let turn = 0; !isOver; turn++) {
       const key = `k${(7 * turn + number) % KEYS}`;
       const value = `${number}.${turn}`;
@@ -142,14 +142,14 @@ testDatabases("an audit of keys that change all the time finds nothing", async (
   };
   /** Fills the listed cache, as a client that knows leases does. */
   const fill = async (): Promise<void> => {
-    using origin = await proxy.connect();
+    using client = await origin.connect();
     using reader = await cache.connect();
-    for (let turn = 0; !isOver; turn++) await fillCache(cache, reader, origin, `k${turn % KEYS}`);
+    for (let turn = 0; !isOver; turn++) await fillCache(cache, reader, client, `k${turn % KEYS}`);
   };
   const clients = [change(0), change(1), fill()];
   let compared = 0;
   for (let audits = 0; audits < 6 || compared === 0; audits++) {
-    const { code, lines, stderr } = await audit(proxy.port);
+    const { code, lines, stderr } = await audit(origin.port);
     assertEquals(code, OK, lines.join("\n") + stderr);
     compared += countsOf(lines.at(-1))["equal"]!;
   }
@@ -157,7 +157,7 @@ testDatabases("an audit of keys that change all the time finds nothing", async (
   await Promise.all(clients);
 });
 
-Deno.test("an audit authenticates to proxy and caches", async () => {
+Deno.test("an audit authenticates to origin and caches", async () => {
   await using database = await createDatabase("SQLite");
   const { folder } = database;
   const users = `${folder}/users`;
@@ -169,8 +169,8 @@ Deno.test("an audit authenticates to proxy and caches", async () => {
     permissions: [`--allow-read=${folder}`, ...leastPermissions("portable")],
   });
   const cacheLogin = ["--cache-login", `${folder}/admin`];
-  await using proxy = await startProxy(database, [cache.port], ["-Y", users, ...cacheLogin]);
-  using client = await proxy.connect();
+  await using origin = await startOrigin(database, [cache.port], ["-Y", users, ...cacheLogin]);
+  using client = await origin.connect();
   await client.ask(
     `${textLogin("ann", "nna")}set k 0 0 1\r\nv\r\nget k\r\n`,
     "STORED\r\nSTORED\r\nVALUE k 0 1\r\nv\r\nEND\r\n",
@@ -178,21 +178,21 @@ Deno.test("an audit authenticates to proxy and caches", async () => {
   using reader = await cache.connect();
   await reader.ask(textLogin("ann", "nna"), "STORED\r\n");
   await fillCache(cache, reader, client, "k");
-  const proxyLogin = ["--proxy-login", `${folder}/reader`];
-  const { code, lines, stderr } = await audit(proxy.port, ...proxyLogin, ...cacheLogin);
+  const originLogin = ["--origin-login", `${folder}/reader`];
+  const { code, lines, stderr } = await audit(origin.port, ...originLogin, ...cacheLogin);
   assertEquals([code, countsOf(lines[0])["equal"]], [OK, 1], stderr);
-  const without = await audit(proxy.port, ...cacheLogin);
+  const without = await audit(origin.port, ...cacheLogin);
   assertEquals(without.code, UNAVAILABLE);
   assertStringIncludes(without.stderr, "CLIENT_ERROR unauthenticated");
-  const reading = await audit(proxy.port, ...proxyLogin, "--cache-login", `${folder}/reader`);
+  const reading = await audit(origin.port, ...originLogin, "--cache-login", `${folder}/reader`);
   assertEquals(reading.code, UNAVAILABLE);
   assertStringIncludes(reading.stderr, "CLIENT_ERROR not permitted");
-  const missing = await audit(proxy.port, "--proxy-login", `${folder}/none`);
+  const missing = await audit(origin.port, "--origin-login", `${folder}/none`);
   assertEquals(missing.code, OS_ERROR);
   assertStringIncludes(missing.stderr, `${folder}/none`);
 });
 
-Deno.test("a proxy and an audit reach caches over TLS, and verify their certificates", async () => {
+Deno.test("an origin and an audit reach caches over TLS, and verify their certificates", async () => {
   await using database = await createDatabase("SQLite");
   const { folder } = database;
   await Deno.writeTextFile(`${folder}/users`, USER_LINES);
@@ -207,9 +207,9 @@ Deno.test("a proxy and an audit reach caches over TLS, and verify their certific
   const cacheOptions = ["--cache-login", `${folder}/admin`, "--cache-ca-cert", own.certPath];
   const listener = ["-Z", "--ssl-chain-cert", own.certPath, "--ssl-key", own.keyPath];
   {
-    await using proxy = await startProxy(database, [cache.port], [...cacheOptions, ...listener]);
+    await using origin = await startOrigin(database, [cache.port], [...cacheOptions, ...listener]);
     using client = new Client(
-      await Deno.connectTls({ hostname: "127.0.0.1", port: proxy.port, caCerts: [own.cert] }),
+      await Deno.connectTls({ hostname: "127.0.0.1", port: origin.port, caCerts: [own.cert] }),
     );
     await client.ask(
       "set k 0 0 3\r\none\r\nget k\r\n",
@@ -221,22 +221,22 @@ Deno.test("a proxy and an audit reach caches over TLS, and verify their certific
     await reader.ask(textLogin("ann", "nna"), "STORED\r\n");
     await fillCache(cache, reader, client, "k");
     const { code, lines, stderr } = await audit(
-      proxy.port,
+      origin.port,
       ...cacheOptions,
-      "--proxy-ca-cert",
+      "--origin-ca-cert",
       own.certPath,
     );
     assertEquals([code, countsOf(lines[0])["equal"]], [OK, 1], stderr);
-    const unverified = await audit(proxy.port, "--proxy-ca-cert", other.certPath);
+    const unverified = await audit(origin.port, "--origin-ca-cert", other.certPath);
     assertEquals(unverified.code, UNAVAILABLE);
     assertMatch(unverified.stderr, /127\.0\.0\.1:\d+: .*certificate/);
-    const missing = await audit(proxy.port, "--cache-ca-cert", `${folder}/none`);
+    const missing = await audit(origin.port, "--cache-ca-cert", `${folder}/none`);
     assertEquals(missing.code, OS_ERROR);
     assertStringIncludes(missing.stderr, `${folder}/none`);
   }
   const wrong = ["--cache-login", `${folder}/admin`, "--cache-ca-cert", other.certPath];
-  await using proxy = await startProxy(database, [cache.port], wrong);
-  using client = await proxy.connect();
+  await using origin = await startOrigin(database, [cache.port], wrong);
+  using client = await origin.connect();
   await client.send("set k 0 0 3\r\ntwo\r\n");
   assertMatch(await client.until("\r\n"), /^SERVER_ERROR .*127\.0\.0\.1:\d+: .*certificate/);
 });
@@ -245,7 +245,7 @@ Deno.test("a proxy and an audit reach caches over TLS, and verify their certific
 
 const ROW = "VALUE KEY 0 3 7 C\r\none\r\n";
 
-/** A proxy that has the same row for every key. */
+/** An origin that has the same row for every key. */
 function* rows(line: string): ScriptedReply {
   const [command, ...keys] = line.split(" ");
   assertEquals(command, "uget");
@@ -261,11 +261,11 @@ interface CacheScript {
   readonly item?: (key: string) => ScriptedReply;
 }
 
-/** Audits a scripted cache and a scripted proxy. */
+/** Audits a scripted cache and a scripted origin. */
 async function auditScript(script: CacheScript): Promise<Audited> {
   await using cache = new ScriptedPeer(cacheReplies(script));
-  await using proxy = new ScriptedPeer(rows);
-  return await audit(proxy.port, "--cache", `127.0.0.1:${cache.port}`, "--timeout", "2000");
+  await using origin = new ScriptedPeer(rows);
+  return await audit(origin.port, "--cache", `127.0.0.1:${cache.port}`, "--timeout", "2000");
 }
 
 function cacheReplies(
@@ -409,18 +409,18 @@ Deno.test("the other caches are compared when one is away", async () => {
   const { port } = away;
   await away[Symbol.asyncDispose]();
   await using cache = await ServerProcess.start();
-  await using proxy = new ScriptedPeer((line) =>
+  await using origin = new ScriptedPeer((line) =>
     line === "caches"
       ? [`CACHE 127.0.0.1:${port}\r\nCACHE 127.0.0.1:${cache.port}\r\nEND 1\r\n`]
       : rows(line)
   );
-  const { code, lines, stderr } = await audit(proxy.port);
+  const { code, lines, stderr } = await audit(origin.port);
   assertEquals([code, lines.length], [UNAVAILABLE, 1], stderr);
   assertStringIncludes(lines[0]!, `audited cache=127.0.0.1:${cache.port} keys=0 `);
   assertStringIncludes(stderr, `leased: 127.0.0.1:${port}: `);
 });
 
-Deno.test("a proxy that is away, or fails, ends the audit", async () => {
+Deno.test("an origin that is away, or fails, ends the audit", async () => {
   await using cache = await ServerProcess.start();
   using client = await cache.connect();
   await client.ask("set k 0 0 1\r\nx\r\n", "STORED\r\n");
@@ -469,8 +469,8 @@ Deno.test("many keys and long values do not stay in memory", async () => {
     yield "\r\n";
   }
   await using cache = new ScriptedPeer(cacheReplies({ list, item, items: [MANY] }));
-  await using proxy = new ScriptedPeer(rows);
-  const child = spawnAudit(proxy.port, ["--cache", `127.0.0.1:${cache.port}`]);
+  await using origin = new ScriptedPeer(rows);
+  const child = spawnAudit(origin.port, ["--cache", `127.0.0.1:${cache.port}`]);
   pid = child.pid;
   const { code, lines, stderr } = await endOf(child);
   assertEquals(code, DIFFERENT, stderr);
@@ -486,8 +486,8 @@ Deno.test("a terminal shows the progress below the lines", async () => {
   using client = await cache.connect();
   await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
   await client.ask("set l 0 0 3\r\nbad\r\n", "STORED\r\n");
-  await using proxy = new ScriptedPeer(rows);
-  const args = ["--proxy", `127.0.0.1:${proxy.port}`, "--cache", `127.0.0.1:${cache.port}`];
+  await using origin = new ScriptedPeer(rows);
+  const args = ["--origin", `127.0.0.1:${origin.port}`, "--cache", `127.0.0.1:${cache.port}`];
   const command = ["stty cols 120;", Deno.execPath(), ...FLAGS, ...args].join(" ");
   const { code, stdout } = await new Deno.Command("script", {
     args: ["-qec", command, "/dev/null"],
@@ -503,7 +503,7 @@ Deno.test("a terminal shows the progress below the lines", async () => {
 Deno.test("leased audit names mistakes in its options, and describes them", async () => {
   const wrong = await audit(0, "--cache", "nowhere", "--timeout", "0", "--cashe", "x");
   assertEquals([wrong.code, wrong.lines], [USAGE, []]);
-  assertMatch(wrong.stderr, /--proxy "127.0.0.1:0": must be host:port/);
+  assertMatch(wrong.stderr, /--origin "127.0.0.1:0": must be host:port/);
   assertMatch(wrong.stderr, /--cache "nowhere": must be host:port/);
   assertMatch(wrong.stderr, /--timeout.* must be a whole number from 1 to/);
   assertMatch(wrong.stderr, /unknown option --cashe; did you mean --cache\?/);
@@ -521,17 +521,17 @@ Deno.test("a missing permission is named with the flags that grant it, and a com
     assertEquals(code, 77);
     return textOf(stderr);
   };
-  const proxy = ["--proxy", "127.0.0.1:1"];
-  const all = await audit([], proxy);
+  const origin = ["--origin", "127.0.0.1:1"];
+  const all = await audit([], origin);
   assertStringIncludes(
     all,
-    "not permitted to ask the proxy (--proxy): add --allow-net=127.0.0.1:1, or",
+    "not permitted to ask the origin (--origin): add --allow-net=127.0.0.1:1, or",
   );
-  assertStringIncludes(all, `\n  deno run --allow-net ${MAIN} audit --proxy 127.0.0.1:1\n`);
+  assertStringIncludes(all, `\n  deno run --allow-net ${MAIN} audit --origin 127.0.0.1:1\n`);
   const caches = "--cache=127.0.0.1:2,127.0.0.1:3";
-  const some = await audit(["--allow-net=127.0.0.1:1"], [...proxy, caches]);
+  const some = await audit(["--allow-net=127.0.0.1:1"], [...origin, caches]);
   assertStringIncludes(some, "add --allow-net=127.0.0.1:2,127.0.0.1:3, or use deno task audit");
   assertStringIncludes(some, `--allow-net=127.0.0.1:1,127.0.0.1:2,127.0.0.1:3 ${MAIN} audit`);
-  const login = await audit(["--allow-net"], [...proxy, "--cache-login=/etc/none"]);
+  const login = await audit(["--allow-net"], [...origin, "--cache-login=/etc/none"]);
   assertStringIncludes(login, "not permitted to read /etc/none: add --allow-read=/etc/none, or");
 });

@@ -1,4 +1,4 @@
-// What an audit counts and reports, beside a cache and a proxy that the test plays.
+// What an audit counts and reports, beside a cache and an origin that the test plays.
 import { assertEquals, assertRejects } from "@std/assert";
 import { PeerError } from "../../../../lib/peers/peer.ts";
 import { auditCache, type AuditCounts, noCounts } from "../../../../lib/operator/audit/audit.ts";
@@ -8,7 +8,7 @@ import {
   type ListedKey,
 } from "../../../../lib/operator/audit/cache_view.ts";
 import { readAuditCommand } from "../../../../lib/operator/audit/options.ts";
-import { type Committed, ProxyView } from "../../../../lib/operator/audit/origin_view.ts";
+import { type Committed, OriginView } from "../../../../lib/operator/audit/origin_view.ts";
 import { Report } from "../../../../lib/operator/audit/report.ts";
 import { captured } from "../../../support/sessions/captured.ts";
 import { ScriptedPeer } from "../../../support/servers/scripted_peer.ts";
@@ -53,10 +53,10 @@ class World {
       },
       look: (keys: readonly string[]) => this.#next(items, "look", keys),
     } as unknown as CacheView;
-    const proxy = {
+    const origin = {
       read: (keys: readonly string[]) => this.#next(rows, "read", keys),
-    } as unknown as ProxyView;
-    await auditCache(cache, proxy, prefix, this.counts, {
+    } as unknown as OriginView;
+    await auditCache(cache, origin, prefix, this.counts, {
       difference: ({ key, cached, committed }) =>
         this.differences.push(`${key} ${cached.sha256} ${committed.value?.sha256}`),
       progress: (keys) => this.progress.push(keys),
@@ -159,7 +159,7 @@ Deno.test("the rows of items that are there are compared with their own items", 
   assertEquals(world.differences, ["two 2 3"]);
 });
 
-// --- what a cache and a proxy say ------------------------------------------------------------------
+// --- what a cache and an origin say ------------------------------------------------------------------
 
 async function withCache(
   replies: Readonly<Record<string, string>>,
@@ -238,10 +238,10 @@ Deno.test("items are looked at in the order of the keys, and a reply for another
   }
 });
 
-Deno.test("a proxy's rows: values, absent ones, and replies of another form", async () => {
+Deno.test("an origin's rows: values, absent ones, and replies of another form", async () => {
   const ask = async (reply: string): Promise<Committed[]> => {
     await using peer = new ScriptedPeer(() => [reply]);
-    const view = await ProxyView.connect({ hostname: "127.0.0.1", port: peer.port }, OPTIONS);
+    const view = await OriginView.connect({ hostname: "127.0.0.1", port: peer.port }, OPTIONS);
     try {
       return await view.read(["a", "b"]);
     } finally {
@@ -291,32 +291,32 @@ Deno.test("the options of an audit", () => {
   const info = { version: "1.2.3" } as Parameters<typeof readAuditCommand>[1];
   const read = (...argv: string[]): ReturnType<typeof readAuditCommand> =>
     readAuditCommand(argv, info);
-  const some = read("--proxy", "h:1", "--cache", "[::1]:2", "--cache", "c:3", "--prefix", "a:");
+  const some = read("--origin", "h:1", "--cache", "[::1]:2", "--cache", "c:3", "--prefix", "a:");
   assertEquals(some.kind === "run" && some.options, {
-    proxy: { hostname: "h", port: 1 },
+    origin: { hostname: "h", port: 1 },
     caches: [{ hostname: "::1", port: 2 }, { hostname: "c", port: 3 }],
-    ...{ proxyLoginFile: "", cacheLoginFile: "", proxyCaCertPath: "", cacheCaCertPath: "" },
+    ...{ originLoginFile: "", cacheLoginFile: "", originCaCertPath: "", cacheCaCertPath: "" },
     prefix: "a:",
     timeoutMs: some.kind === "run" ? some.options.timeoutMs : 0,
     logFormat: "text",
   });
-  const files = ["proxy-login", "cache-login", "proxy-ca-cert", "cache-ca-cert"];
+  const files = ["origin-login", "cache-login", "origin-ca-cert", "cache-ca-cert"];
   const named = read(...files.flatMap((name) => [`--${name}`, `/${name}`]), "--timeout", "77");
   if (named.kind !== "run") throw new Error("no options");
-  const { proxyLoginFile, cacheLoginFile, proxyCaCertPath, cacheCaCertPath } = named.options;
+  const { originLoginFile, cacheLoginFile, originCaCertPath, cacheCaCertPath } = named.options;
   assertEquals(
-    [proxyLoginFile, cacheLoginFile, proxyCaCertPath, cacheCaCertPath],
+    [originLoginFile, cacheLoginFile, originCaCertPath, cacheCaCertPath],
     files.map((name) => `/${name}`),
   );
   assertEquals([named.options.timeoutMs, named.options.caches], [77, []]);
-  const bad = read("--proxy", "h", "--cache", ":2");
+  const bad = read("--origin", "h", "--cache", ":2");
   assertEquals(bad.kind === "refuse" && bad.errors.map((error) => error.slice(0, 14)), [
-    '--proxy "h": m',
+    '--origin "h": m',
     '--cache ":2": ',
   ]);
   const help = read("--help");
   assertEquals(
     help.kind === "print" && help.text.split("\n")[0],
-    "leased 1.2.3: compares caches with the database behind an update-token proxy",
+    "leased 1.2.3: compares caches with the database behind an update-token origin",
   );
 });

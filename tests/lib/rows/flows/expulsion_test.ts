@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import type { CacheList } from "../../../../lib/rows/flows/cache_list.ts";
 import { expelKeys } from "../../../../lib/rows/flows/expulsion.ts";
 import { CacheError } from "../../../../lib/rows/flows/steps.ts";
-import { everyKeyOf } from "../../../../lib/rows/key_range.ts";
+import { everyKeyOf } from "../../../../lib/databases/views/key_range.ts";
 
 Deno.test("prefixes and keys that a listed cache has not deleted are left", () => {
   const cache = "127.0.0.1:1";

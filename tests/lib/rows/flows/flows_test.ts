@@ -1,6 +1,6 @@
 // The flows of reads and writes, step by step: the test answers each step.
 import { assert, assertEquals } from "@std/assert";
-import type { Found, WriteResult } from "../../../../lib/databases/backend.ts";
+import type { Found, WriteResult } from "../../../../lib/databases/base/backend.ts";
 import { CacheList } from "../../../../lib/rows/flows/cache_list.ts";
 import { Flows, type GroupWrite, type Read, type Right } from "../../../../lib/rows/flows/flows.ts";
 import { isLastMark, noteMark } from "../../../../lib/rows/flows/marks.ts";

@@ -3,7 +3,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { Session } from "../../../../lib/databases/postgres/session.ts";
 import { type TestDatabase, testDatabases } from "../../../support/servers/databases.ts";
-import { runInit, startNode, startProxy } from "../../../support/servers/proxy_process.ts";
+import { runInit, startNode, startOrigin } from "../../../support/servers/origin_process.ts";
 import { type Client, type ServerProcess, until } from "../../../support/servers/server_process.ts";
 
 const KEYS = ["k0", "k1", "k2", "k3"];
@@ -94,8 +94,8 @@ async function follow(client: Client): Promise<void> {
 }
 
 /** Reads without a pause until `isOver`. */
-async function readOn(proxy: ServerProcess, isOver: () => boolean): Promise<void> {
-  using client = await proxy.connect();
+async function readOn(origin: ServerProcess, isOver: () => boolean): Promise<void> {
+  using client = await origin.connect();
   while (!isOver()) for (const key of KEYS) await read(client, key);
 }
 
@@ -136,10 +136,10 @@ testDatabases(
   async (database) => {
     assertEquals((await runInit(database, ["--follow", "--run"])).code, 0);
     for (let period = 0; period < PERIODS; period++) {
-      await using proxy = await startProxy(database, [], ["--follow", ...SHORT_MEMBER]);
+      await using origin = await startOrigin(database, [], ["--follow", ...SHORT_MEMBER]);
       await using writer = await openWriter(database);
-      const last = await writeBesideReaders([proxy], writer, period * WRITES);
-      using client = await proxy.connect();
+      const last = await writeBesideReaders([origin], writer, period * WRITES);
+      using client = await origin.connect();
       await follow(client);
       assertEquals(await staleKeys(client, last), []);
       // One read after another, with a wait for each write.
@@ -148,8 +148,8 @@ testDatabases(
         await follow(client);
         assertEquals(await read(client, "k0"), `w${n}`);
       }
-      proxy.signal("SIGKILL");
-      await proxy.ended();
+      origin.signal("SIGKILL");
+      await origin.ended();
     }
   },
 );
@@ -157,12 +157,12 @@ testDatabases(
 testDatabases(
   "the check finds the stale values of an origin that does not follow",
   async (database) => {
-    await using proxy = await startProxy(database, []);
+    await using origin = await startOrigin(database, []);
     await using writer = await openWriter(database);
-    using client = await proxy.connect();
+    using client = await origin.connect();
     // A row that a reader has found absent would stay so.
     for (const key of KEYS) await writer.write(key, "first");
-    const last = await writeBesideReaders([proxy], writer, 0);
+    const last = await writeBesideReaders([origin], writer, 0);
     // Each value is in the cache when the next one is written, however busy the machine is.
     for (const key of last.keys()) await until(async () => await read(client, key) !== "");
     for (const key of KEYS) await writer.write(key, "late");
@@ -175,7 +175,7 @@ testDatabases(
   "after each wait, every value at two nodes is the last one of direct writers",
   async (database) => {
     assertEquals((await runInit(database, ["--follow", "--run"])).code, 0);
-    await using origin = await startProxy(database, [], ["--follow", ...SHORT_MEMBER]);
+    await using origin = await startOrigin(database, [], ["--follow", ...SHORT_MEMBER]);
     await using one = await startNode([origin]);
     await using two = await startNode([origin]);
     await using writer = await openWriter(database);
@@ -198,7 +198,7 @@ testDatabases(
   "direct writes are applied without nodes that are stopped or end",
   async (database) => {
     assertEquals((await runInit(database, ["--follow", "--run"])).code, 0);
-    await using origin = await startProxy(database, [], ["--follow", ...SHORT_MEMBER]);
+    await using origin = await startOrigin(database, [], ["--follow", ...SHORT_MEMBER]);
     await using one = await startNode([origin]);
     await using two = await startNode([origin]);
     await using writer = await openWriter(database);
@@ -231,7 +231,7 @@ testDatabases("a flood of direct writes removes all rows from nodes", async (dat
   assertEquals((await runInit(database, ["--follow", "--run"])).code, 0);
   // A busy machine does not end this membership.
   const args = ["--follow", "--rows", "k", "--member-time", "600000"];
-  await using origin = await startProxy(database, [], args);
+  await using origin = await startOrigin(database, [], args);
   await using node = await startNode([origin], ["--rows", "k"]);
   await using writer = await openWriter(database);
   using client = await node.connect();

@@ -1,11 +1,11 @@
 // The primary dies, its standby becomes the primary, and the origin that follows the log goes on there.
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { openPostgres } from "../../../../lib/databases/postgres/backend.ts";
-import { DEFAULT_TABLE } from "../../../../lib/databases/table.ts";
+import { DEFAULT_TABLE } from "../../../../lib/databases/base/table.ts";
 import { Views } from "../../../../lib/databases/views/view.ts";
 import { freePort } from "../../../support/free_ports.ts";
 import { HAS_POSTGRES, PostgresServer } from "../../../support/servers/postgres.ts";
-import { startNode } from "../../../support/servers/proxy_process.ts";
+import { startNode } from "../../../support/servers/origin_process.ts";
 import { Relay } from "../../../support/servers/relay.ts";
 import { type Client, type ServerProcess, until } from "../../../support/servers/server_process.ts";
 import { read, Shop, untilReads } from "../../databases/views/shop.ts";

@@ -6,11 +6,11 @@ import {
   testDatabases,
 } from "../../../support/servers/databases.ts";
 import {
-  launchProxy,
+  launchOrigin,
   runInit,
   startNode,
-  startProxy,
-} from "../../../support/servers/proxy_process.ts";
+  startOrigin,
+} from "../../../support/servers/origin_process.ts";
 
 import { ServerProcess, until } from "../../../support/servers/server_process.ts";
 
@@ -41,8 +41,8 @@ function literal({ url }: TestDatabase, text: string): string {
 
 testDatabases("changes of other programs delete what the origin caches", async (database) => {
   await prepare(database);
-  await using proxy = await startProxy(database, [], FOLLOW);
-  using client = await proxy.connect();
+  await using origin = await startOrigin(database, [], FOLLOW);
+  using client = await origin.connect();
   const of = (text: string): string => literal(database, text);
   await client.ask("set k 0 0 3\r\none\r\nget k\r\n", "STORED\r\nVALUE k 0 3\r\none\r\nEND\r\n");
   await client.ask("get new\r\n", "END\r\n");
@@ -68,8 +68,8 @@ testDatabases("changes of other programs delete what the origin caches", async (
 testDatabases("changes of other programs reach listed caches", async (database) => {
   await prepare(database);
   await using cache = await ServerProcess.start();
-  await using proxy = await startProxy(database, [cache.port], FOLLOW);
-  using client = await proxy.connect();
+  await using origin = await startOrigin(database, [cache.port], FOLLOW);
+  using client = await origin.connect();
   using reader = await cache.connect();
   await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
   await client.ask(WAIT, "OK\r\n");
@@ -87,10 +87,10 @@ testDatabases(
     await prepare(database);
     const postgres = await sharedPostgres();
     const before = (await postgres.logged()).length;
-    await using proxy = await startProxy(database, [], FOLLOW);
-    using client = await proxy.connect();
+    await using origin = await startOrigin(database, [], FOLLOW);
+    using client = await origin.connect();
     await client.ask(WAIT, "OK\r\n");
-    await proxy.stop();
+    await origin.stop();
     const logged = (await postgres.logged()).slice(before);
     assertEquals(logged.filter((line) => line.includes("standby message")), []);
   },
@@ -103,26 +103,30 @@ testDatabases("changes while no origin runs are applied by the next one", async 
   using reader = await cache.connect();
   const of = (text: string): string => literal(database, text);
   {
-    await using proxy = await startProxy(database, [cache.port], FOLLOW);
-    using client = await proxy.connect();
+    await using origin = await startOrigin(database, [cache.port], FOLLOW);
+    using client = await origin.connect();
     await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
     await client.ask(WAIT, "OK\r\n");
     await reader.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
     await reader.ask("set other 0 0 1\r\nx\r\n", "STORED\r\n");
-    proxy.signal("SIGKILL");
-    await proxy.ended();
+    origin.signal("SIGKILL");
+    await origin.ended();
   }
   await write(database, `UPDATE kv SET value = ${of("two")} WHERE key = ${of("k")}`);
-  await using proxy = await startProxy(database, [cache.port], [...FOLLOW, "--member-time", "300"]);
-  using client = await proxy.connect();
+  await using origin = await startOrigin(database, [cache.port], [
+    ...FOLLOW,
+    "--member-time",
+    "300",
+  ]);
+  using client = await origin.connect();
   await client.ask(WAIT, "OK\r\n");
   await reader.ask("get k other\r\n", "VALUE other 0 1\r\nx\r\nEND\r\n");
 });
 
 testDatabases("a flood of changes empties everything", async (database) => {
   await prepare(database);
-  await using proxy = await startProxy(database, [], FOLLOW);
-  using client = await proxy.connect();
+  await using origin = await startOrigin(database, [], FOLLOW);
+  using client = await origin.connect();
   const of = (text: string): string => literal(database, text);
   await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
   await client.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
@@ -140,8 +144,8 @@ testDatabases("a flood of changes empties everything", async (database) => {
 
 testDatabases("a table of rows that is truncated empties everything", async (database) => {
   await prepare(database);
-  await using proxy = await startProxy(database, [], FOLLOW);
-  using client = await proxy.connect();
+  await using origin = await startOrigin(database, [], FOLLOW);
+  using client = await origin.connect();
   await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
   await client.ask(WAIT, "OK\r\n");
   await client.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
@@ -152,9 +156,9 @@ testDatabases("a table of rows that is truncated empties everything", async (dat
 
 testDatabases("a locked row is voided, and stays locked", async (database) => {
   await prepare(database);
-  await using proxy = await startProxy(database, [], FOLLOW);
-  using client = await proxy.connect();
-  using other = await proxy.connect();
+  await using origin = await startOrigin(database, [], FOLLOW);
+  using client = await origin.connect();
+  using other = await origin.connect();
   const of = (text: string): string => literal(database, text);
   await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
   // PostgreSQL's log has the write, too: its deletion would end the read that `lock` waits for.
@@ -167,8 +171,8 @@ testDatabases("a locked row is voided, and stays locked", async (database) => {
 });
 
 testDatabases("follow wait is refused without --follow", async (database) => {
-  await using proxy = await startProxy(database, []);
-  using client = await proxy.connect();
+  await using origin = await startOrigin(database, []);
+  using client = await origin.connect();
   await client.ask(
     WAIT,
     "SERVER_ERROR the server does not follow the log: no --follow\r\n",
@@ -179,8 +183,8 @@ testDatabases(
   "follow wait refuses what is no position, and ends after its time",
   async (database) => {
     await prepare(database);
-    await using proxy = await startProxy(database, [], FOLLOW);
-    using client = await proxy.connect();
+    await using origin = await startOrigin(database, [], FOLLOW);
+    using client = await origin.connect();
     await client.ask("follow wait 0/0 0\r\n", "OK\r\n");
     await client.ask("follow wait FFFFFF/0 10\r\n", "TIMEOUT\r\n");
     await client.ask("follow wait x/y 10\r\n", "CLIENT_ERROR bad command line format\r\n");
@@ -192,9 +196,9 @@ testDatabases(
   "a slot that is dropped empties everything, and the log goes on",
   async (database) => {
     await prepare(database);
-    await using proxy = await startProxy(database, [], FOLLOW);
-    await using node = await startNode([proxy]);
-    using client = await proxy.connect();
+    await using origin = await startOrigin(database, [], FOLLOW);
+    await using node = await startNode([origin]);
+    using client = await origin.connect();
     using reader = await node.connect();
     await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
     await client.ask(WAIT, "OK\r\n");
@@ -215,7 +219,7 @@ testDatabases(
       }
     });
     await write(database, "UPDATE kv SET value = 'two'");
-    await proxy.line("does not exist; all caches are emptied");
+    await origin.line("does not exist; all caches are emptied");
     await client.ask(WAIT, "OK\r\n");
     for (const each of [client, reader]) {
       await each.ask("get k\r\n", "VALUE k 0 3\r\ntwo\r\nEND\r\n");
@@ -229,8 +233,8 @@ testDatabases("a start without init --follow says what is missing", async (datab
 });
 
 async function assertRejectsStart(database: TestDatabase, message: RegExp): Promise<void> {
-  await using proxy = launchProxy(database, [], FOLLOW);
-  const { code, stderr } = await proxy.ended();
+  await using origin = launchOrigin(database, [], FOLLOW);
+  const { code, stderr } = await origin.ended();
   assertMatch(stderr, message);
   assertEquals(/listens on/.test(stderr), false, stderr);
   assertEquals(code, 71, stderr);
@@ -248,8 +252,8 @@ testDatabases(
         "GRANT SELECT, INSERT, UPDATE, DELETE ON leased_follow TO follower",
     );
     const url = database.url.replace("postgres@", "follower@");
-    await using proxy = await startProxy({ ...database, url }, [], FOLLOW);
-    using client = await proxy.connect();
+    await using origin = await startOrigin({ ...database, url }, [], FOLLOW);
+    using client = await origin.connect();
     await client.ask("set k 0 0 3\r\none\r\nget k\r\n", "STORED\r\nVALUE k 0 3\r\none\r\nEND\r\n");
     await write(database, "UPDATE kv SET value = 'two'");
     await client.ask(WAIT, "OK\r\n");
@@ -263,8 +267,8 @@ testDatabases(
   async (database) => {
     await prepare(database);
     const server = await sharedPostgres();
-    await using proxy = await startProxy(database, [], FOLLOW);
-    using client = await proxy.connect();
+    await using origin = await startOrigin(database, [], FOLLOW);
+    using client = await origin.connect();
     await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
     await client.ask(WAIT, "OK\r\n");
     // The commit waits for a standby that does not exist.

@@ -1,8 +1,8 @@
 // What a follower does with each set of changes, counts and reports; the test is the log and the caches.
 import { assertEquals } from "@std/assert";
 import { mock } from "node:test";
-import type { Backend } from "../../../../lib/databases/backend.ts";
-import type { Changes, ChangeStream } from "../../../../lib/databases/changes.ts";
+import type { Backend } from "../../../../lib/databases/base/backend.ts";
+import type { Changes, ChangeStream } from "../../../../lib/databases/base/changes.ts";
 import { followStats } from "../../../../lib/rows/follow/follow_stats.ts";
 import { Follower } from "../../../../lib/rows/follow/follower.ts";
 

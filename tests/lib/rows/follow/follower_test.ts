@@ -1,7 +1,7 @@
 // The follower beside a log that tests move by hand.
 import { assertEquals } from "@std/assert";
-import type { Backend } from "../../../../lib/databases/backend.ts";
-import type { Changes, ChangeStream } from "../../../../lib/databases/changes.ts";
+import type { Backend } from "../../../../lib/databases/base/backend.ts";
+import type { Changes, ChangeStream } from "../../../../lib/databases/base/changes.ts";
 import { Follower } from "../../../../lib/rows/follow/follower.ts";
 import { until } from "../../../support/servers/server_process.ts";
 

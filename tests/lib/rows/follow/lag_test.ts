@@ -1,7 +1,7 @@
 import { assertMatch } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { testDatabases } from "../../../support/servers/databases.ts";
-import { runInit, startNode, startProxy } from "../../../support/servers/proxy_process.ts";
+import { runInit, startNode, startOrigin } from "../../../support/servers/origin_process.ts";
 import { ServerProcess, until } from "../../../support/servers/server_process.ts";
 
 testDatabases(
@@ -10,9 +10,9 @@ testDatabases(
     await runInit(database, ["--follow", "--run"]);
     await using cache = await ServerProcess.start();
     const args = ["--follow", "--lag-max", "2000", "--lag-quarantine"];
-    await using proxy = await startProxy(database, [cache.port], args);
-    await using node = await startNode([proxy]);
-    using client = await proxy.connect();
+    await using origin = await startOrigin(database, [cache.port], args);
+    await using node = await startNode([origin]);
+    using client = await origin.connect();
     using atNode = await node.connect();
     using reader = await cache.connect();
     await client.ask("set k 0 0 3\r\none\r\nget k\r\n", "STORED\r\nVALUE k 0 3\r\none\r\nEND\r\n");
@@ -24,7 +24,7 @@ testDatabases(
     const trigger = "leased_change_updated_kv";
     const { sql } = file.prepare("SELECT sql FROM sqlite_schema WHERE name = ?").get(trigger)!;
     file.exec(`DROP TRIGGER ${trigger}; UPDATE kv SET value = CAST('two' AS BLOB)`);
-    await proxy.line("no row is cached");
+    await origin.line("no row is cached");
     for (const each of [client, atNode]) {
       await until(async () => {
         await each.send("get k\r\n");
@@ -36,7 +36,7 @@ testDatabases(
       return (await reader.until("STORED\r\n")).startsWith("END\r\nNOT_STORED");
     });
     file.exec(sql as string);
-    await proxy.line("rows are cached");
+    await origin.line("rows are cached");
     await until(async () => {
       await reader.send("set k 0 0 1\r\nx\r\n");
       return await reader.until("STORED\r\n") === "STORED\r\n";

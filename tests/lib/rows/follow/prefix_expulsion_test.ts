@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { PrefixExpulsion } from "../../../../lib/rows/follow/prefix_expulsion.ts";
-import { everyKeyOf } from "../../../../lib/rows/key_range.ts";
+import { everyKeyOf } from "../../../../lib/databases/views/key_range.ts";
 
 /** Deletions and waits in their order. */
 class World {

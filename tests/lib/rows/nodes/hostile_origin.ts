@@ -92,7 +92,7 @@ export class HostileOrigin implements Disposable {
     for (let line; (line = await reader.line()) !== null;) {
       const [, verb = "", , confirmed, length] = line.split(" ");
       const block = await reader.block(Number(length));
-      await reader.skip(2);
+      await reader.block(2);
       this.#asked.set(verb, (this.#asked.get(verb) ?? 0) + 1);
       this.#tell();
       const request = { verb, confirmed: Number(confirmed), block: block!, socket };

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { mock } from "node:test";
-import { Membership, type NodeWorld } from "../../../../lib/rows/nodes/membership.ts";
+import { Membership, type MembershipContext } from "../../../../lib/rows/nodes/membership.ts";
 import { packDue, WAIT_TEXT } from "../../../../lib/rows/nodes/wire.ts";
 import { waitingFor } from "../../../support/waiting.ts";
 import { blockReply, HostileOrigin } from "./hostile_origin.ts";
@@ -24,7 +24,7 @@ class Node implements AsyncDisposable {
   readonly messages: string[] = [];
 
   constructor(origins: HostileOrigin | readonly HostileOrigin[], timeoutMs: number) {
-    const world: NodeWorld = {
+    const world: MembershipContext = {
       right: {
         nowMs: () => 0,
         renew: (deadlineMs) => this.deadlineMs = deadlineMs,

@@ -1,13 +1,13 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { mock } from "node:test";
 import type { Read } from "../../../../lib/rows/flows/flows.ts";
-import { NodeDesk } from "../../../../lib/rows/nodes/node_server.ts";
+import { NodeServer } from "../../../../lib/rows/nodes/node_server.ts";
 import { NodeList } from "../../../../lib/rows/flows/node_list.ts";
 import { waitFor } from "../../../../lib/rows/flows/takeover.ts";
 import * as wire from "../../../../lib/rows/nodes/wire.ts";
 import { latin1Bytes } from "../../../../store/base/bytes.ts";
 
-// The real desk of an origin, whose clock and timers the test moves.
+// The real nodeServer of an origin, whose clock and timers the test moves.
 
 const MEMBER_MS = 2000;
 const DRIFT_SHARE = 0.1;
@@ -18,21 +18,24 @@ class Origin implements Disposable {
   nowMs = 0;
   readonly messages: string[] = [];
   read: (keys: readonly string[]) => Promise<readonly Read[]> = () => Promise.resolve([]);
-  readonly desk: NodeDesk;
+  readonly nodeServer: NodeServer;
 
   constructor() {
     mock.timers.enable({ apis: ["setTimeout"] });
     let secrets = 0;
-    this.desk = new NodeDesk(new NodeList(() => `secret${++secrets}`, MEMBER_MS, DRIFT_SHARE), {
-      right: { isTimed: false, deadlineMs: 0, nowMs: () => this.nowMs },
-      memberMs: MEMBER_MS,
-      prefixes: [""],
-      expiry: "refuse",
-      fits: () => true,
-      read: (keys) => this.read(keys),
-      noteNodes: () => Promise.resolve(true),
-      report: ({ message }) => this.messages.push(message),
-    });
+    this.nodeServer = new NodeServer(
+      new NodeList(() => `secret${++secrets}`, MEMBER_MS, DRIFT_SHARE),
+      {
+        right: { isTimed: false, deadlineMs: 0, nowMs: () => this.nowMs },
+        memberMs: MEMBER_MS,
+        prefixes: [""],
+        expiry: "refuse",
+        fits: () => true,
+        read: (keys) => this.read(keys),
+        noteNodes: () => Promise.resolve(true),
+        report: ({ message }) => this.messages.push(message),
+      },
+    );
   }
 
   [Symbol.dispose](): void {
@@ -54,7 +57,7 @@ class Origin implements Disposable {
     signal?: AbortSignal,
   ): Promise<string> {
     const words = [verb, session, number, String(block.length)];
-    return await this.desk.execute(words, block, () => {}, signal);
+    return await this.nodeServer.execute(words, block, () => {}, signal);
   }
 
   /** @returns The session. */
@@ -106,7 +109,7 @@ Deno.test("a join answers the question of the session that it ends: it is over",
   await settled();
   assertEquals(question.value, OVER);
   assertEquals(await origin.ask("leave", first), "NODE 0\r\n");
-  assertEquals(origin.desk.states.map(({ state }) => state), ["member", "member"]);
+  assertEquals(origin.nodeServer.states.map(({ state }) => state), ["member", "member"]);
   assertEquals(second, "3-secret3");
 });
 
@@ -119,7 +122,7 @@ Deno.test("of two questions of one session the first is answered at once, and bo
   await settled();
   assertMatch(first.value!, /^NODE 16\r\n/);
   assertEquals(second.value, undefined);
-  const deletion = watched(origin.desk.delete(["k"]).then(() => true));
+  const deletion = watched(origin.nodeServer.delete(["k"]).then(() => true));
   await settled();
   const due = wire.unpackDue(blockOf(second.value!), 0, MEMBER_MS);
   assertEquals([due.seq, due.keys], [1, ["k"]]);
@@ -132,7 +135,7 @@ Deno.test("of two questions of one session the first is answered at once, and bo
 Deno.test("a session that is not one's own, or a number that was not sent, does nothing", async () => {
   using origin = new Origin();
   const session = await origin.join("one");
-  const deletion = watched(origin.desk.delete(["k"]).then(() => true));
+  const deletion = watched(origin.nodeServer.delete(["k"]).then(() => true));
   for (
     const guess of ["-", "1-1", "1-", "1-secret2", "2-secret1", session.slice(0, -1), `${session}x`]
   ) {
@@ -166,7 +169,7 @@ Deno.test("a session that is not one's own, or a number that was not sent, does 
 /** A node that asks all the time and confirms nothing: how long a write waits for it. */
 async function delayOf(origin: Origin, session: string, stepMs: number): Promise<number> {
   const startMs = origin.nowMs;
-  const deletion = watched(origin.desk.delete(["k"]).then(() => true));
+  const deletion = watched(origin.nodeServer.delete(["k"]).then(() => true));
   while (deletion.value === undefined) {
     await origin.ask("poll", session);
     await origin.tick(stepMs);
@@ -196,7 +199,7 @@ Deno.test("a node that never confirms delays a write once, for its time and the 
     assert(delayMs <= waitFor(MEMBER_MS, DRIFT_SHARE) + 20, `${delayMs}`);
     assertMatch(origin.messages.at(-1)!, /node one is lost: .*, in \d+ ms at the earliest$/);
     // The next write does not wait.
-    const next = watched(origin.desk.delete(["k"]).then(() => true));
+    const next = watched(origin.nodeServer.delete(["k"]).then(() => true));
     await settled();
     assertEquals(next.value, true);
     assertEquals(await origin.ask("poll", session), OVER);
@@ -213,7 +216,7 @@ Deno.test("a node that confirms is not kept waiting by one that has taken its na
   using origin = new Origin();
   const honest = await origin.join("one");
   const hostile = await origin.join("one");
-  const deletion = watched(origin.desk.delete(["k"]).then(() => true));
+  const deletion = watched(origin.nodeServer.delete(["k"]).then(() => true));
   let confirmed = 0;
   for (let waitedMs = 0; deletion.value === undefined; waitedMs += 100) {
     assert(waitedMs <= 2 * MEMBER_MS);
@@ -233,7 +236,7 @@ Deno.test("a node that leaves lets the writes go on that wait for it", async () 
   using origin = new Origin();
   const session = await origin.join("one");
   const other = await origin.join("other");
-  const deletion = watched(origin.desk.delete(["k"]).then(() => true));
+  const deletion = watched(origin.nodeServer.delete(["k"]).then(() => true));
   await origin.ask("leave", session);
   await settled();
   assertEquals(deletion.value, undefined);
@@ -246,7 +249,7 @@ Deno.test("caches forget ends the wait of a node", async () => {
   using origin = new Origin();
   await delayOf(origin, await origin.join("one"), 20);
   await assertRejects(() => origin.join("one"), Error, wire.WAIT_TEXT);
-  assert(origin.desk.forget("one"));
+  assert(origin.nodeServer.forget("one"));
   await origin.join("one");
 });
 

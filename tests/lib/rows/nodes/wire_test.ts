@@ -1,7 +1,7 @@
 import { assert, assertEquals, AssertionError, assertThrows } from "@std/assert";
 import * as wire from "../../../../lib/rows/nodes/wire.ts";
 import type { Read } from "../../../../lib/rows/flows/flows.ts";
-import { everyKeyOf } from "../../../../lib/rows/key_range.ts";
+import { everyKeyOf } from "../../../../lib/databases/views/key_range.ts";
 import { StoreMode } from "../../../../store/operation.ts";
 import { Outcome } from "../../../../store/outcome.ts";
 import { RowKind } from "../../../../store/row_cache.ts";

@@ -1,14 +1,14 @@
 // Commands of rows and their replies, over a database in memory.
 import { assertEquals, assertRejects } from "@std/assert";
 import type { CacheClient } from "../../../../lib/rows/caches/cache_client.ts";
-import { SQLITE_MEMORY } from "../../../../lib/databases/backend.ts";
+import { SQLITE_MEMORY } from "../../../../lib/databases/base/backend.ts";
 import { SqliteBackend } from "../../../../lib/databases/sqlite/backend.ts";
 import { CacheList } from "../../../../lib/rows/flows/cache_list.ts";
 import { Flows } from "../../../../lib/rows/flows/flows.ts";
 import { TokenStates } from "../../../../lib/rows/flows/token_states.ts";
 import { positionOf } from "../../../../lib/rows/follow/follow_command.ts";
 import type { Follower } from "../../../../lib/rows/follow/follower.ts";
-import type { NodeDesk } from "../../../../lib/rows/nodes/node_server.ts";
+import type { NodeServer } from "../../../../lib/rows/nodes/node_server.ts";
 import { RowCommands } from "../../../../lib/rows/origin/row_commands.ts";
 import { StepRunner } from "../../../../lib/rows/origin/step_runner.ts";
 import type { QueuedWrite } from "../../../../lib/rows/write_queue.ts";
@@ -49,19 +49,19 @@ class Setting implements AsyncDisposable {
       this.asked.push(["wait", position, ms]);
       return Promise.resolve(this.isInTime);
     };
-    const desk = {
+    const nodeServer = {
       states: [{ name: "one", state: "member", ageMs: 12.6, fetched: 3 }],
       forget: (name: string) => name === "one",
       execute: (words: readonly string[], block: Uint8Array) => {
         this.asked.push([...words, latin1Text(block)]);
         return Promise.resolve("NODE 0\r\n");
       },
-    } as unknown as NodeDesk;
+    } as unknown as NodeServer;
     this.commands = new RowCommands(
       this.flows,
       this.runner,
       (name) => Promise.resolve(name === "10.0.0.1:1"),
-      hasNodes ? desk : null,
+      hasNodes ? nodeServer : null,
       follows
         ? { follower: { wait } as unknown as Follower, endOfLog: () => Promise.resolve(this.end) }
         : null,

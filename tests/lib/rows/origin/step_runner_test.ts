@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import type { Backend } from "../../../../lib/databases/backend.ts";
+import type { Backend } from "../../../../lib/databases/base/backend.ts";
 import { step } from "../../../../lib/rows/flows/steps.ts";
 import { pause } from "../../../../lib/process/pause.ts";
 import { StepRunner } from "../../../../lib/rows/origin/step_runner.ts";

@@ -1,7 +1,12 @@
 // Each step of the flows becomes a call of the database or the store; the views beside the rows.
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { CacheClient } from "../../../../lib/rows/caches/cache_client.ts";
-import type { Backend, Found, PreparedViews, ViewKey } from "../../../../lib/databases/backend.ts";
+import type {
+  Backend,
+  Found,
+  PreparedViews,
+  ViewKey,
+} from "../../../../lib/databases/base/backend.ts";
 import { type Flow, type FlowStep, step, type StepKind } from "../../../../lib/rows/flows/steps.ts";
 import { ActiveViews } from "../../../../lib/rows/origin/active_views.ts";
 import { StartError } from "../../../../lib/rows/origin/start_error.ts";

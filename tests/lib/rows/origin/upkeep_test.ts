@@ -1,6 +1,10 @@
 import { assertEquals } from "@std/assert";
 import type { RowsMessage } from "../../../../lib/rows/messages.ts";
-import { Upkeep, type UpkeepClock, type UpkeepWorld } from "../../../../lib/rows/origin/upkeep.ts";
+import {
+  Upkeep,
+  type UpkeepClock,
+  type UpkeepContext,
+} from "../../../../lib/rows/origin/upkeep.ts";
 
 const UNIX_MS = 1_800_000_000_000;
 const TTL_SEC = 86_400;
@@ -97,14 +101,14 @@ class Setting {
           { ...setting.follower, counts: {}, position: 0n, measure: () => note("measured") };
       },
       lagGuard: { watch: () => note("lag watched") },
-      desk: { watch: () => note("nodes watched"), states: [{ name: "one", state: "lost" }] },
+      nodeServer: { watch: () => note("nodes watched"), states: [{ name: "one", state: "lost" }] },
       loop: this.loop,
       say: (message: RowsMessage) => {
         this.said.push(message.kind);
         this.messages.push(message);
       },
     };
-    this.upkeep = new Upkeep(world as unknown as UpkeepWorld);
+    this.upkeep = new Upkeep(world as unknown as UpkeepContext);
   }
 
   /** The last state that was sent. */

@@ -1,6 +1,6 @@
 // Reloads of the views' file, beside a database that takes as long as a test says.
 import { assertEquals } from "@std/assert";
-import type { PreparedViews } from "../../../../lib/databases/backend.ts";
+import type { PreparedViews } from "../../../../lib/databases/base/backend.ts";
 import { ViewsReload } from "../../../../lib/rows/origin/views_reload.ts";
 import type { Views } from "../../../../lib/databases/views/view.ts";
 

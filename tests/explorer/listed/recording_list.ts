@@ -24,10 +24,10 @@ export class RecordingList extends CacheList<number> {
 
   override *change(
     target: readonly Weighted<number>[],
-    proxyEpoch: number,
+    originEpoch: number,
   ): Flow<number, ListChange> {
     this.#observe(this.text());
-    return yield* super.change(target, proxyEpoch);
+    return yield* super.change(target, originEpoch);
   }
 
   text(): string {

@@ -11,19 +11,19 @@ import type { Answer, Call } from "../steps.ts";
 import { RecordingList, weighted } from "./recording_list.ts";
 import { RecordingStates } from "./recording_states.ts";
 import type { RowDatabase } from "./row_database.ts";
-import { LATE, PROXY_EVENTS, type ProxyEvent, type ProxySetup } from "./setup.ts";
+import { LATE, LISTED_EVENTS, type ListedEvent, type ListedSetup } from "./setup.ts";
 
 const PATIENCE_MS = 0;
 /** The message of the database's errors. */
 const REFUSED = "refused";
 
-/** The surroundings of the proxies. */
-export interface ProxyHost {
+/** The surroundings of the origins. */
+export interface ListedHost {
   /** A command to a cache, on behalf of a client. @returns The reply. */
   ask(client: number, cache: number, request: string): string;
   /** A client's call has come to an end. */
   finished(client: number, answer: Answer): void;
-  /** The proxy that a client was calling is gone. */
+  /** The origin that a client was calling is gone. */
   lost(client: number): void;
   note(text: string): void;
 }
@@ -46,7 +46,7 @@ interface Running {
   readonly call: Call;
   /** Clients that wait for the result. */
   readonly waiting: number[];
-  /** Undefined: the proxy is gone, or has given up waiting; only the step may still take place. */
+  /** Undefined: the origin is gone, or has given up waiting; only the step may still take place. */
   readonly core: Core | undefined;
   readonly flow: Flow<number, Answer> | undefined;
   step: FlowStep<number>;
@@ -59,7 +59,7 @@ interface Running {
   readonly before: number;
 }
 
-/** A move of a running flow: the flow's number times this, and what happens; events of PROXY_EVENTS come first. */
+/** A move of a running flow: the flow's number times this, and what happens; events of LISTED_EVENTS come first. */
 const ACTIONS = 16;
 const RESUME = 15;
 const CACHE_FAILS = 14;
@@ -72,19 +72,19 @@ const DATABASE_STEPS: readonly StepKind[] = ["readRows", "writeRows", "askOutcom
 /** Steps that may take place after nobody waits for them any more, and then matter. */
 const HAUNTING_STEPS: readonly StepKind[] = ["writeRows", "quarantine", "noteCaches"];
 
-/** Proxies: the real states and flows, whose steps take place, and come back, one by one. */
-export class Proxies {
-  readonly #setup: ProxySetup;
+/** ListedCaches: the real states and flows, whose steps take place, and come back, one by one. */
+export class ListedCaches {
+  readonly #setup: ListedSetup;
   readonly #database: RowDatabase;
-  readonly #host: ProxyHost;
+  readonly #host: ListedHost;
   readonly #cores: Core[] = [];
   #running: Running[] = [];
-  readonly #budget = new Map<ProxyEvent, number>();
+  readonly #budget = new Map<ListedEvent, number>();
   #broken: string | undefined;
-  /** The list that proxies have, or begin to make. */
+  /** The list that origins have, or begin to make. */
   #target: readonly number[] = [];
 
-  constructor(setup: ProxySetup, database: RowDatabase, host: ProxyHost) {
+  constructor(setup: ListedSetup, database: RowDatabase, host: ListedHost) {
     this.#setup = setup;
     this.#database = database;
     this.#host = host;
@@ -95,24 +95,26 @@ export class Proxies {
     this.#running = [];
     this.#cores.length = 0;
     this.#broken = undefined;
-    for (const event of PROXY_EVENTS) this.#budget.set(event, this.#setup.events?.[event] ?? 0);
+    for (const event of LISTED_EVENTS) this.#budget.set(event, this.#setup.events?.[event] ?? 0);
     this.#budget.set("adjustList", Infinity);
     this.#target = this.#setup.listed ?? [0];
     this.#database.notes = {
       epoch: 0,
       caches: new Map(this.#target.map((cache) => [`${cache}`, "listed"])),
     };
-    for (let proxy = 0; proxy < (this.#setup.proxies ?? 1); proxy++) this.#cores.push(this.#boot());
+    for (let origin = 0; origin < (this.#setup.origins ?? 1); origin++) {
+      this.#cores.push(this.#boot());
+    }
   }
 
-  /** Whether the proxy that a step calls is there. */
-  isThere({ proxy }: Call): boolean {
-    return proxy < this.#cores.length;
+  /** Whether the origin that a step calls is there. */
+  isThere({ origin }: Call): boolean {
+    return origin < this.#cores.length;
   }
 
   /** Begins a client's call. @returns Its answer, or undefined when it comes later. */
   call(client: number, call: Call): Answer | undefined {
-    const core = this.#cores[call.proxy]!;
+    const core = this.#cores[call.origin]!;
     if (this.#setup.joinsReads && call.isRead) {
       const running = this.#running.find((each) => each.call.isRead && each.core === core);
       if (running !== undefined) {
@@ -161,7 +163,7 @@ export class Proxies {
 
   moves(): number[] {
     const moves: number[] = [];
-    for (const [index, event] of PROXY_EVENTS.entries()) {
+    for (const [index, event] of LISTED_EVENTS.entries()) {
       if (this.#budget.get(event)! > 0 && this.#canHappen(event)) moves.push(index);
     }
     for (const [index, running] of this.#running.entries()) {
@@ -170,7 +172,7 @@ export class Proxies {
     return moves;
   }
 
-  #canHappen(event: ProxyEvent): boolean {
+  #canHappen(event: ListedEvent): boolean {
     switch (event) {
       case "takeOver":
         return this.#cores.length === 1;
@@ -206,12 +208,12 @@ export class Proxies {
     return actions;
   }
 
-  #may(event: ProxyEvent): boolean {
+  #may(event: ListedEvent): boolean {
     return this.#budget.get(event)! > 0;
   }
 
   move(move: number): void {
-    if (move < ACTIONS) return this.#happen(PROXY_EVENTS[move]!);
+    if (move < ACTIONS) return this.#happen(LISTED_EVENTS[move]!);
     const running = this.#running[Math.floor(move / ACTIONS) - 1]!;
     const action = move % ACTIONS;
     switch (action) {
@@ -244,17 +246,17 @@ export class Proxies {
     }
   }
 
-  #spend(event: ProxyEvent): void {
+  #spend(event: ListedEvent): void {
     this.#budget.set(event, this.#budget.get(event)! - 1);
   }
 
-  #happen(event: ProxyEvent): void {
+  #happen(event: ListedEvent): void {
     this.#spend(event);
     switch (event) {
       case "restart":
         return this.#restart();
       case "takeOver":
-        this.#host.note("a second proxy takes over");
+        this.#host.note("a second origin takes over");
         this.#target = this.#setup.successorListed ?? this.#target;
         this.#cores.push(this.#boot());
         return;
@@ -267,7 +269,7 @@ export class Proxies {
       }
       case "adjustList": {
         const core = this.#needsAdjustment()!;
-        this.#host.note(`a proxy begins to make its list ${core.target}`);
+        this.#host.note(`an origin begins to make its list ${core.target}`);
         core.states.observe = ignore;
         this.#begin(0, adjusting(core), core, []);
       }
@@ -288,7 +290,7 @@ export class Proxies {
   }
 
   #restart(): void {
-    this.#host.note("the proxy restarts");
+    this.#host.note("the origin restarts");
     const core = this.#cores[0]!;
     const lost = this.#running.filter((running) => running.core === core);
     this.#running = this.#running.filter((running) => running.core !== core);
@@ -307,7 +309,7 @@ export class Proxies {
     this.#running.push({ ...running, core: undefined, flow: undefined, waiting: [], seen: [] });
   }
 
-  /** The proxy waits no longer. */
+  /** The origin waits no longer. */
   #giveUp(running: Running, end: StepEnd): void {
     this.#haunt(running);
     running.end = end;
@@ -421,7 +423,7 @@ export class Proxies {
       this.#broken ??= `a client reads version ${answer.word}, but ${running.before} was ` +
         "committed before it asked";
     }
-    this.#host.note(`the proxy answers ${answer.word}`);
+    this.#host.note(`the origin answers ${answer.word}`);
     for (const client of running.waiting) this.#host.finished(client, answer);
   }
 
@@ -512,11 +514,11 @@ function pastHere(
   return next;
 }
 
-/** The change of a proxy's list, as a call that no client makes. */
+/** The change of an origin's list, as a call that no client makes. */
 function adjusting({ target }: Core): Call {
   return {
     kind: "call",
-    proxy: 0,
+    origin: 0,
     note: `adjusts its list to ${target}`,
     isAdjustment: true,
     *call(flows): Flow<number, Answer> {

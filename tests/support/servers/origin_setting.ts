@@ -1,5 +1,5 @@
 import type { TestDatabase } from "./databases.ts";
-import { startProxy } from "./proxy_process.ts";
+import { startOrigin } from "./origin_process.ts";
 import { type Client, ServerProcess, until } from "./server_process.ts";
 
 /** The list of caches, as `caches` tells it. */
@@ -22,12 +22,12 @@ export async function listOf(client: Client): Promise<TestList> {
   };
 }
 
-/** Two caches and a proxy before an empty database. */
+/** Two caches and an origin before an empty database. */
 export class Setting implements AsyncDisposable {
   readonly caches: ServerProcess[] = [];
   readonly clients: Client[] = [];
   readonly database: TestDatabase;
-  proxy!: ServerProcess;
+  origin!: ServerProcess;
   readonly #folder = Deno.makeTempDirSync();
 
   private constructor(database: TestDatabase) {
@@ -44,11 +44,11 @@ export class Setting implements AsyncDisposable {
     for (let count = 0; count < 2; count++) {
       setting.caches.push(await ServerProcess.start({ args: cacheArgs }));
     }
-    setting.proxy = await setting.startProxy(args);
+    setting.origin = await setting.startOrigin(args);
     return setting;
   }
 
-  /** Two caches, and a proxy whose list is a file with some of them, by number. */
+  /** Two caches, and an origin whose list is a file with some of them, by number. */
   static async openListed(
     database: TestDatabase,
     listed: readonly number[],
@@ -56,13 +56,13 @@ export class Setting implements AsyncDisposable {
   ): Promise<Setting> {
     const setting = new Setting(database);
     for (let count = 0; count < 2; count++) setting.caches.push(await ServerProcess.start());
-    setting.proxy = await setting.startListed(listed, args);
+    setting.origin = await setting.startListed(listed, args);
     return setting;
   }
 
-  /** Starts a proxy whose list is a file with these caches. */
+  /** Starts an origin whose list is a file with these caches. */
   startListed(listed: readonly number[], args: readonly string[] = []): Promise<ServerProcess> {
-    return this.startProxy(["--caches", this.writeList(listed), ...args]);
+    return this.startOrigin(["--caches", this.writeList(listed), ...args]);
   }
 
   /** Writes the file of caches. @returns Its path. */
@@ -72,12 +72,12 @@ export class Setting implements AsyncDisposable {
     return path;
   }
 
-  /** Has the proxy read this list, and waits until it has made it. @returns The list's epoch. */
+  /** Has the origin read this list, and waits until it has made it. @returns The list's epoch. */
   async reload(listed: readonly number[]): Promise<number> {
     const client = await this.connect();
     const before = (await listOf(client)).epoch;
     this.writeList(listed);
-    this.proxy.signal("SIGHUP");
+    this.origin.signal("SIGHUP");
     const expected = listed.map((cache) => `CACHE ${this.nameOf(cache)} listed 1\r\n`).join("");
     let made = 0;
     await until(async () => {
@@ -94,13 +94,13 @@ export class Setting implements AsyncDisposable {
   }
 
   /** @param args Options; without `--cache` and `--caches`, all caches are listed. */
-  startProxy(args: readonly string[] = []): Promise<ServerProcess> {
+  startOrigin(args: readonly string[] = []): Promise<ServerProcess> {
     const areListed = args.includes("--cache") || args.includes("--caches");
     const ports = areListed ? [] : this.caches.map(({ port }) => port);
-    return startProxy(this.database, ports, args);
+    return startOrigin(this.database, ports, args);
   }
 
-  async connect(server = this.proxy): Promise<Client> {
+  async connect(server = this.origin): Promise<Client> {
     const client = await server.connect();
     this.clients.push(client);
     return client;
@@ -108,7 +108,7 @@ export class Setting implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const client of this.clients) client[Symbol.dispose]();
-    await this.proxy[Symbol.asyncDispose]();
+    await this.origin[Symbol.asyncDispose]();
     for (const cache of this.caches) await cache[Symbol.asyncDispose]();
     await Deno.remove(this.#folder, { recursive: true });
   }

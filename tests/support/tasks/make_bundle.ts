@@ -12,7 +12,7 @@ const LOADED: Readonly<Record<string, string>> = {
   "lib/server/worker": "worker",
   "lib/journal/journal_worker": "journal_worker",
   "lib/snapshot/read_worker": "read_worker",
-  "lib/rows/database_thread": "database_thread",
+  "lib/rows/database_worker": "database_worker",
   "lib/databases/postgres/backend": "postgres/backend",
 };
 

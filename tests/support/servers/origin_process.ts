@@ -10,25 +10,25 @@ export const NODE_PERMISSIONS = ["--allow-net=127.0.0.1", "--allow-ffi", "--allo
 
 type Place = Pick<TestDatabase, "url" | "folder">;
 
-/** Starts a proxy on a free port of 127.0.0.1, unless its options say otherwise. */
-export async function startProxy(
+/** Starts an origin on a free port of 127.0.0.1, unless its options say otherwise. */
+export async function startOrigin(
   database: Place,
   caches: readonly number[],
   args: readonly string[] = [],
 ): Promise<ServerProcess> {
-  return await ServerProcess.spawn(proxyCommand(database, caches, args));
+  return await ServerProcess.spawn(originCommand(database, caches, args));
 }
 
-/** As `startProxy`, without a wait for the proxy to listen. */
-export function launchProxy(
+/** As `startOrigin`, without a wait for the origin to listen. */
+export function launchOrigin(
   database: Place,
   caches: readonly number[],
   args: readonly string[] = [],
 ): ServerProcess {
-  return ServerProcess.launch(proxyCommand(database, caches, args));
+  return ServerProcess.launch(originCommand(database, caches, args));
 }
 
-function proxyCommand(
+function originCommand(
   database: Place,
   caches: readonly number[],
   args: readonly string[],
@@ -57,7 +57,7 @@ export async function startNode(
   });
 }
 
-/** Runs `leased proxy init`. */
+/** Runs `leased rows init`. */
 export async function runInit(database: Place, args: readonly string[]): Promise<Ended> {
   const { code, signal, stdout, stderr } = await command(database, ["init"], args, "piped")
     .output();
@@ -82,7 +82,7 @@ function command(
       "--allow-ffi",
       `--allow-read=${SOURCES}${folders}${list}`,
       ...(folder === "" ? [] : [`--allow-write=${folder}`]),
-      ...[PROGRAM, "proxy", ...subcommand, "--db", url, ...args],
+      ...[PROGRAM, "rows", ...subcommand, "--db", url, ...args],
     ],
     stdin: "null",
     stdout,

@@ -3,7 +3,7 @@ import { quotedNames, type TableNames } from "./table.ts";
 /** The remedy for a table of an application's. */
 export const COLUMNS_ADVICE =
   "rows need columns for key, value, version and flags: name them with --key-column, --value-column, " +
-  "--version-column and --flags-column, or choose another --table; `leased proxy init` prints the SQL";
+  "--version-column and --flags-column, or choose another --table; `leased rows init` prints the SQL";
 
 /** Returns the statements that create the missing tables in an SQLite file. */
 export function sqliteSchema(names: TableNames): string {

@@ -1,9 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { PeerError } from "../../../../lib/peers/peer.ts";
-import { ProxyView } from "../../../../lib/operator/audit/origin_view.ts";
+import { OriginView } from "../../../../lib/operator/audit/origin_view.ts";
 import { ScriptedPeer } from "../../../support/servers/scripted_peer.ts";
 
-Deno.test("a proxy's list of caches is read without those that have left and nodes; a bad address is refused", async () => {
+Deno.test("an origin's list of caches is read without those that have left and nodes; a bad address is refused", async () => {
   const replies = [
     "CACHE 127.0.0.1:1 listed 1\r\nCACHE [::1]:2 listed 1\r\nOUTSIDE 127.0.0.1:3\r\n" +
     "NODE one member 12 0\r\nEND 3\r\n",
@@ -11,7 +11,7 @@ Deno.test("a proxy's list of caches is read without those that have left and nod
   ];
   await using peer = new ScriptedPeer(() => [replies.shift()!]);
   const options = { timeoutMs: 60_000, login: null, caCert: null };
-  const view = await ProxyView.connect({ hostname: "127.0.0.1", port: peer.port }, options);
+  const view = await OriginView.connect({ hostname: "127.0.0.1", port: peer.port }, options);
   assertEquals(await view.caches(), [
     { hostname: "127.0.0.1", port: 1 },
     { hostname: "::1", port: 2 },

@@ -16,7 +16,7 @@ import {
   readRow,
 } from "../steps.ts";
 
-// Clients of a proxy: those that talk to caches themselves, and those that only know the proxy.
+// Clients of an origin: those that talk to caches themselves, and those that only know the origin.
 
 type Calling = Flow<number, Answer>;
 
@@ -26,10 +26,10 @@ const edit = (row: { version: number } | null): { flags: number; data: Uint8Arra
 });
 
 /** `uget [@<cache>] k`: `C` or `N`, and the version. */
-function uget(cache: number | undefined, proxy: number): Call {
+function uget(cache: number | undefined, origin: number): Call {
   return {
     kind: "call",
-    proxy,
+    origin,
     note: "uget",
     isRead: true,
     *call(flows): Calling {
@@ -41,20 +41,20 @@ function uget(cache: number | undefined, proxy: number): Call {
 }
 
 /** `token get k`; with a tag a lost reply can be asked for again. */
-export function tokenGet(proxy: number, owner: string): Call {
+export function tokenGet(origin: number, owner: string): Call {
   return {
     kind: "call",
-    proxy,
+    origin,
     note: "token get",
     isRepeatable: owner !== "",
     call: ({ states }) => ({ word: "token", id: states.get(KEY, owner) }),
   };
 }
 
-export function tokenRelease(id: number, proxy: number): Call {
+export function tokenRelease(id: number, origin: number): Call {
   return {
     kind: "call",
-    proxy,
+    origin,
     note: "token release",
     isRepeatable: true,
     call: ({ states }) => ({ word: states.release(KEY, id), id: 0 }),
@@ -64,7 +64,7 @@ export function tokenRelease(id: number, proxy: number): Call {
 /** Revokes all tokens of the key. */
 const revoke: Call = {
   kind: "call",
-  proxy: 0,
+  origin: 0,
   note: "token revoke",
   call: ({ states }) => {
     const { revoked, busy } = states.revoke(KEY);
@@ -82,10 +82,10 @@ function* write(flows: Flows<number>, tokenId: number): Flow<number, WriteReply>
   return reply!;
 }
 
-export function uput(id: number, proxy: number): Call {
+export function uput(id: number, origin: number): Call {
   return {
     kind: "call",
-    proxy,
+    origin,
     note: "uput",
     isRepeatable: true,
     *call(flows): Calling {
@@ -94,10 +94,10 @@ export function uput(id: number, proxy: number): Call {
   };
 }
 
-function resolve(id: number, proxy: number): Call {
+function resolve(id: number, origin: number): Call {
   return {
     kind: "call",
-    proxy,
+    origin,
     note: "token resolve",
     isRepeatable: true,
     *call(flows): Calling {
@@ -107,10 +107,10 @@ function resolve(id: number, proxy: number): Call {
 }
 
 /** `get`, from the database. */
-function get(proxy: number): Call {
+function get(origin: number): Call {
   return {
     kind: "call",
-    proxy,
+    origin,
     note: "get",
     isLinear: true,
     *call(flows): Calling {
@@ -121,10 +121,10 @@ function get(proxy: number): Call {
 }
 
 /** `set`: the whole flow of a writer. */
-function set(proxy: number): Call {
+function set(origin: number): Call {
   return {
     kind: "call",
-    proxy,
+    origin,
     note: "set",
     *call(flows): Calling {
       return putAnswer(0, yield* write(flows, 0));
@@ -155,21 +155,21 @@ function fill({ word }: Answer, leaseId: number, cache: number): Ask {
 // --- readers ---------------------------------------------------------------------------------------
 
 /**
- * The rules: lease, read through the proxy, fill or give back.
+ * The rules: lease, read through the origin, fill or give back.
  *
- * @param cache Its cache, which it names to the proxy; left out: the first, and it does not.
+ * @param cache Its cache, which it names to the origin; left out: the first, and it does not.
  */
-export const reader = (cache?: number, proxy = 0): MakeActor =>
+export const reader = (cache?: number, origin = 0): MakeActor =>
   function* (): Actor {
     const at = cache ?? 0;
     const got = yield getss(at);
     if (got.word !== "lease") return;
-    const read = yield uget(cache, proxy);
+    const read = yield uget(cache, origin);
     if (read.word === "error") return;
     yield fill(read, got.id, at);
   };
 
-/** Reads a cache, and does not name it to the proxy. */
+/** Reads a cache, and does not name it to the origin. */
 export const silentReader = (at: number): MakeActor =>
   function* (): Actor {
     const got = yield getss(at);
@@ -190,7 +190,7 @@ export function* reusingReader(): Actor {
   if (got.word === "lease") yield fill(read, got.id, 0);
 }
 
-/** Breaks a rule: it reads the database without the proxy. */
+/** Breaks a rule: it reads the database without the origin. */
 export function* bypassingReader(): Actor {
   const got = yield getss(0);
   if (got.word !== "lease") return;
@@ -198,17 +198,17 @@ export function* bypassingReader(): Actor {
   yield fill({ word: `C${row.word}`, id: 0 }, got.id, 0);
 }
 
-/** Only knows the proxy. */
-export const proxyReader = (proxy = 0): MakeActor =>
+/** Only knows the origin. */
+export const originReader = (origin = 0): MakeActor =>
   function* (): Actor {
-    yield get(proxy);
+    yield get(origin);
   };
 
 // --- writers ---------------------------------------------------------------------------------------
 
 export interface WriterWays {
-  readonly proxy?: number;
-  /** The caches in which it deletes itself; left out: that is the proxy's. */
+  readonly origin?: number;
+  /** The caches in which it deletes itself; left out: that is the origin's. */
   readonly caches?: readonly number[];
   /** How it deletes; left out: by `delete`. */
   readonly deletes?: "delete" | "deletess" | "set";
@@ -223,7 +223,7 @@ export interface WriterWays {
 const DELETIONS = {
   delete: "delete k",
   deletess: `deletess ${INVALIDATION_SEC} k`,
-  /** As the proxy does it: an item that has already expired. */
+  /** As the origin does it: an item that has already expired. */
   set: "set k 0 -1 0\r\n",
 } as const;
 
@@ -239,9 +239,9 @@ function* untilDone(step: Call): Generator<Call, Answer, Answer> {
   }
 }
 
-/** The rules: token, delete in every cache unless the proxy does it, put; and what the answers to a put ask for. */
+/** The rules: token, delete in every cache unless the origin does it, put; and what the answers to a put ask for. */
 export const writer = (ways: WriterWays = {}): MakeActor => {
-  const { proxy = 0, caches = [], deletes = "delete", startsAgain = false, order = "tdp", tag } =
+  const { origin = 0, caches = [], deletes = "delete", startsAgain = false, order = "tdp", tag } =
     ways;
   return function* (name): Actor {
     for (let attempt = 0; attempt < 2; attempt++) {
@@ -250,19 +250,19 @@ export const writer = (ways: WriterWays = {}): MakeActor => {
       for (const letter of order) {
         switch (letter) {
           case "t":
-            ({ id } = yield tokenGet(proxy, tag ? name : ""));
+            ({ id } = yield tokenGet(origin, tag ? name : ""));
             break;
           case "d":
             yield* invalidate(caches, DELETIONS[deletes]);
             break;
           case "p":
-            ({ word } = yield* untilDone(patient(uput(id, proxy))));
+            ({ word } = yield* untilDone(patient(uput(id, origin))));
         }
       }
       for (let asked = 0; word === "unknown" && asked < 2; asked++) {
-        ({ word } = yield* untilDone(patient(resolve(id, proxy))));
+        ({ word } = yield* untilDone(patient(resolve(id, origin))));
       }
-      if (word === "failed") yield tokenRelease(id, proxy);
+      if (word === "failed") yield tokenRelease(id, origin);
       if (word !== "revoked" || !startsAgain) return;
     }
   };
@@ -279,10 +279,10 @@ function patient(step: Call): Call {
   };
 }
 
-/** Only knows the proxy. */
-export const proxyWriter = (proxy = 0): MakeActor =>
+/** Only knows the origin. */
+export const originWriter = (origin = 0): MakeActor =>
   function* (): Actor {
-    yield set(proxy);
+    yield set(origin);
   };
 
 export function* revoker(): Actor {

@@ -3,7 +3,7 @@ import { Flows, type Read } from "../../../lib/rows/flows/flows.ts";
 import type { Revoked } from "../../../lib/rows/flows/token_states.ts";
 import { RecordingStates } from "./recording_states.ts";
 
-// Faults that the proxy's core could have: parts of it, with one decision made otherwise.
+// Faults that the origin's core could have: parts of it, with one decision made otherwise.
 
 /** A token whose write runs makes its key cacheable again. */
 export class FreesBeforeCommit extends RecordingStates {

@@ -1,6 +1,6 @@
 // The tests that start no server and no other process, without checking types: what to run after each change.
 
-import { readSources } from "./sources.ts";
+import { readSources } from "../sources.ts";
 
 /** Test files that start nothing and take many seconds all the same: `deno task test` runs them. */
 const SLOW = new RegExp(

@@ -1,5 +1,5 @@
-import type { ParameterType } from "./views/parameter_type.ts";
-import type { View, ViewMistake, Views } from "./views/view.ts";
+import type { ParameterType } from "../views/parameter_type.ts";
+import type { View, ViewMistake, Views } from "../views/view.ts";
 import type { ChangeStream } from "./changes.ts";
 
 /** A row of the table. */
@@ -19,7 +19,7 @@ export interface Found {
   readonly row: Row | null;
   /** The version of the last write of the key, also if that deleted it; 0: never written. */
   readonly version: number;
-  /** The epoch of the proxy that may write, read in the same snapshot. */
+  /** The epoch of the origin that may write, read in the same snapshot. */
   readonly epoch: number;
   /** Why there is no answer for this key alone: its view cannot be read. */
   readonly problem?: string;
@@ -57,7 +57,7 @@ export type WriteResult =
   | { readonly kind: "refused"; readonly row: Row | null }
   /** The database or the row is locked, and this write's time is not over; nothing was written. To be written again. */
   | { readonly kind: "postponed" }
-  /** The proxy with this epoch has taken over; nothing was written. */
+  /** The origin with this epoch has taken over; nothing was written. */
   | { readonly kind: "fenced"; readonly epoch: number }
   /** The database refused; nothing was written. */
   | { readonly kind: "failed"; readonly reason: string }
@@ -101,7 +101,7 @@ export interface Takeover {
 export type NoteResult =
   /** Noted, as this epoch of the list. */
   | { readonly kind: "noted"; readonly epoch: number }
-  /** The proxy with this epoch has taken over; nothing was noted. */
+  /** The origin with this epoch has taken over; nothing was noted. */
   | { readonly kind: "fenced"; readonly epoch: number };
 
 /** A key of a view, and the parameters that it names. */
@@ -130,7 +130,7 @@ export interface InspectedView {
   readonly types: readonly ParameterType[];
   /** Tables that its plan reads. */
   readonly tables: readonly string[];
-  /** Those that are read as a whole. */
+  /** Tables that it scans. */
   readonly scans: readonly string[];
 }
 
@@ -143,14 +143,14 @@ export interface InspectedViews {
 }
 
 /**
- * The database behind a proxy. A proxy is the only one that writes to its table; an epoch in the database fences every
- * proxy but the last one that took over, in its writes and in its reads.
+ * The database behind an origin, which alone writes to its table. An epoch in the database fences every origin but the
+ * last one that took over, in its writes and in its reads.
  */
 export interface Backend {
   /** Takes the lock that only one origin has, until `close`. @returns False: another has it. */
   lockOrigin(): Promise<boolean>;
   /**
-   * Becomes the proxy that may write: every older one is fenced when this resolves.
+   * Becomes the origin that may write: every older one is fenced when this resolves.
    *
    * @param rightMs How long this one may serve rows after `readEpoch` was called.
    */

@@ -1,4 +1,4 @@
-import { everyKeyOf, prefixIn } from "../rows/key_range.ts";
+import { everyKeyOf, prefixIn } from "../views/key_range.ts";
 
 /** The changes of the table of rows in one or more consecutive transactions. */
 export interface Changes {
@@ -99,8 +99,8 @@ export class ChangedKeys {
     this.#ranges = 0;
   }
 
-  /** Adds those of a transaction that follows. */
-  join(other: ChangedKeys): void {
+  /** Adds the keys of the next transaction. */
+  merge(other: ChangedKeys): void {
     this.count += other.count;
     if (other.isFlood) this.flood();
     for (const prefix of other.#prefixes) this.addPrefix(prefix);

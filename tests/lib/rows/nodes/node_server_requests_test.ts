@@ -1,10 +1,10 @@
 // What nodes ask of an origin, request by request; the test is the database.
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { mock } from "node:test";
-import type { Row } from "../../../../lib/databases/backend.ts";
+import type { Row } from "../../../../lib/databases/base/backend.ts";
 import type { Read, WriteReply } from "../../../../lib/rows/flows/flows.ts";
 import { NodeList } from "../../../../lib/rows/flows/node_list.ts";
-import { NodeDesk, nodeLines } from "../../../../lib/rows/nodes/node_server.ts";
+import { nodeLines, NodeServer } from "../../../../lib/rows/nodes/node_server.ts";
 import * as wire from "../../../../lib/rows/nodes/wire.ts";
 import type { RowWish } from "../../../../lib/rows/row_edits.ts";
 import type { QueuedWrite } from "../../../../lib/rows/write_queue.ts";
@@ -27,12 +27,12 @@ class Origin implements Disposable {
   readonly writes: QueuedWrite[] = [];
   answer: (write: QueuedWrite) => WriteReply = () => ({ kind: "committed", version: 1 });
   right = { isTimed: false, deadlineMs: 0, nowMs: (): number => this.nowMs };
-  readonly desk: NodeDesk;
+  readonly nodeServer: NodeServer;
 
   constructor(readonly memberMs = MEMBER_MS) {
     mock.timers.enable({ apis: ["setTimeout"] });
     let secrets = 0;
-    this.desk = new NodeDesk(new NodeList(() => `secret${++secrets}`, memberMs, 0.1), {
+    this.nodeServer = new NodeServer(new NodeList(() => `secret${++secrets}`, memberMs, 0.1), {
       right: this.right,
       memberMs,
       prefixes: PREFIXES,
@@ -60,7 +60,7 @@ class Origin implements Disposable {
   }
 
   async ask(verb: string, session: string, number = "0", block = NOTHING): Promise<Uint8Array> {
-    const reply = await this.desk.execute(
+    const reply = await this.nodeServer.execute(
       [verb, session, number, String(block.length)],
       block,
       (write) => {
@@ -127,7 +127,7 @@ Deno.test("a node joins with the options of its origin only, in any order of pre
   }
   const noJson = (): Promise<unknown> => origin.ask("join", "-", "0", latin1Bytes("{"));
   await assertRejects(noJson, Error, "malformed request of a node");
-  assertEquals(origin.desk.states.map(({ name }) => name), ["one"]);
+  assertEquals(origin.nodeServer.states.map(({ name }) => name), ["one"]);
   assertEquals((await origin.session("n".repeat(255))).startsWith("2-"), true);
 });
 
@@ -145,13 +145,13 @@ Deno.test("the database learns of nodes before the first one joins, and once; a 
   await origin.join("one");
   await origin.join("two");
   assertEquals(origin.noted, [MEMBER_MS, MEMBER_MS, MEMBER_MS]);
-  assertEquals(origin.desk.states.length, 2);
+  assertEquals(origin.nodeServer.states.length, 2);
 });
 
 Deno.test("requests of another form are refused", async () => {
   using origin = new Origin();
   const execute = (...words: string[]): Promise<unknown> =>
-    origin.desk.execute(words, NOTHING, () => {});
+    origin.nodeServer.execute(words, NOTHING, () => {});
   for (const words of [["poll", "s", "0"], ["poll", "s", "0", "0", "0"], []]) {
     await assertRejects(() => execute(...words), Error, "bad command line format");
   }
@@ -194,7 +194,7 @@ Deno.test("an origin that stops answers the polls that wait with an error, and t
   const session = await origin.session("one");
   const waiting = assertRejects(() => origin.ask("poll", session), Error, "this origin ends");
   await origin.tick(0);
-  origin.desk.stop();
+  origin.nodeServer.stop();
   await waiting;
   await assertRejects(() => origin.ask("poll", session), Error, "this origin ends");
   await assertRejects(() => origin.join("two"), Error, "this origin ends");
@@ -205,12 +205,12 @@ Deno.test("a node that leaves while its poll waits is answered at once", async (
   const session = await origin.session("one");
   let reply = "";
   const words = ["poll", session, "0", "0"];
-  void origin.desk.execute(words, NOTHING, () => {}).then((text) => reply = text);
+  void origin.nodeServer.execute(words, NOTHING, () => {}).then((text) => reply = text);
   await origin.tick(0);
   assertEquals(reply, "");
   await origin.ask("leave", session);
   await origin.tick(0);
-  assertEquals([reply, origin.desk.states], ["NOT_FOUND\r\n", []]);
+  assertEquals([reply, origin.nodeServer.states], ["NOT_FOUND\r\n", []]);
 });
 
 Deno.test("rows are read for members as cacheable ones, in slices, as many as a block holds", async () => {
@@ -224,7 +224,7 @@ Deno.test("rows are read for members as cacheable ones, in slices, as many as a 
   assertEquals((await read("1-other", ["k"])).map((each) => each?.cacheable), [false]);
   assertEquals(origin.reads.splice(0), [[["k"], false]]);
   assertEquals([await read(session, []), origin.reads], [[], []]);
-  assertEquals(origin.desk.states.map(({ fetched }) => fetched), [5]);
+  assertEquals(origin.nodeServer.states.map(({ fetched }) => fetched), [5]);
   origin.row = { flags: 0, version: 2, data: new Uint8Array(wire.BLOCK_BYTES / 4) };
   const many = Array.from({ length: 20 }, (_, at) => `m${at}`);
   const found = await read(session, many);
@@ -275,26 +275,26 @@ Deno.test("writes of a node go with their requests, those of one block in one or
 
 Deno.test("the log tells what becomes of a node, and caches shows it", async () => {
   using origin = new Origin();
-  const { desk } = origin;
+  const { nodeServer } = origin;
   const session = await origin.session("one");
-  assertEquals([desk.hasMembers, desk.states[0]!.state], [true, "member"]);
+  assertEquals([nodeServer.hasMembers, nodeServer.states[0]!.state], [true, "member"]);
   await origin.tick(1119);
-  desk.watch();
-  assertEquals([desk.hasMembers, origin.events.length], [true, 1]);
+  nodeServer.watch();
+  assertEquals([nodeServer.hasMembers, origin.events.length], [true, 1]);
   await origin.tick(1);
-  desk.watch();
-  desk.watch();
-  assertEquals([desk.hasMembers, desk.states[0]!.state], [false, "silent"]);
+  nodeServer.watch();
+  nodeServer.watch();
+  assertEquals([nodeServer.hasMembers, nodeServer.states[0]!.state], [false, "silent"]);
   void origin.ask("poll", session);
   await origin.tick(250);
-  assertEquals(desk.states[0]!.state, "member");
-  const deleted = desk.delete(["a:k"]);
+  assertEquals(nodeServer.states[0]!.state, "member");
+  const deleted = nodeServer.delete(["a:k"]);
   await origin.tick(1120);
   await deleted;
-  assertEquals(desk.states[0]!.state, "lost");
+  assertEquals(nodeServer.states[0]!.state, "lost");
   await assertRejects(() => origin.join("one"), Error, wire.WAIT_TEXT);
-  assertEquals(desk.forget("one"), true);
-  assertEquals([desk.forget("one"), desk.states], [false, []]);
+  assertEquals(nodeServer.forget("one"), true);
+  assertEquals([nodeServer.forget("one"), nodeServer.states], [false, []]);
   await origin.ask("leave", await origin.session("one"));
   assertEquals(origin.events, [
     "info node_joined: node one is a member",

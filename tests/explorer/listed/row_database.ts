@@ -5,13 +5,13 @@ import {
   type NoteResult,
   type WriteOutcome,
   type WriteResult,
-} from "../../../lib/databases/backend.ts";
+} from "../../../lib/databases/base/backend.ts";
 import type { RowWrite } from "../../../lib/rows/flows/steps.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";
 import type { Database } from "../steps.ts";
 
 /**
- * A plain model of what lib/databases/backend.ts promises, with one row: its value is its version.
+ * A plain model of what lib/databases/base/backend.ts promises, with one row: its value is its version.
  * Each call is one transaction, or one statement with a snapshot of its own.
  */
 export class RowDatabase implements Database {

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Lifecycle } from "../../../lib/process/lifecycle.ts";
-import { DEFAULT_TABLE } from "../../../lib/databases/table.ts";
-import { Origin, OriginError } from "../../../lib/rows/database_thread.ts";
+import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";
+import { DatabaseThread, DatabaseThreadError } from "../../../lib/rows/database_thread.ts";
 import type { RowsOptions } from "../../../lib/rows/options.ts";
 import { ByteRegion } from "../../../store/base/bytes.ts";
 import { formatCache, RowKind } from "../../../store/row_cache.ts";
@@ -39,7 +39,7 @@ function optionsFor(path: string): RowsOptions {
   };
 }
 
-function startOf(path: string, memory: Memory): Parameters<typeof Origin.start>[0] {
+function startOf(path: string, memory: Memory): Parameters<typeof DatabaseThread.start>[0] {
   return {
     options: optionsFor(path),
     shared: memory.shared,
@@ -56,7 +56,7 @@ Deno.test("the database thread takes the database over, serves requests, and end
     createSharedMemory(storeOptions({ rows: { prefixes: [""], expiry: "refuse" } })),
   );
   const cache = formatCache(memory);
-  const origin = await Origin.start(startOf(`${folder}/rows.db`, memory), EVENTS);
+  const origin = await DatabaseThread.start(startOf(`${folder}/rows.db`, memory), EVENTS);
   const { requests } = cache.rows!;
   const key = new ByteRegion(new TextEncoder().encode("key").buffer);
   cache.enter();
@@ -79,6 +79,6 @@ Deno.test("a database that cannot be used refuses the start, with its name", asy
   );
   formatCache(memory);
   const start = startOf("/nowhere/rows.db", memory);
-  const error = await assertRejects(() => Origin.start(start, EVENTS), OriginError);
+  const error = await assertRejects(() => DatabaseThread.start(start, EVENTS), DatabaseThreadError);
   assert(error.message.startsWith("cannot use the database /nowhere/rows.db: "));
 });
