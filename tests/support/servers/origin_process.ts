@@ -1,6 +1,6 @@
 import type { TestDatabase } from "./databases.ts";
 import { textOf } from "../sessions/side.ts";
-import { type Ended, path, PROGRAM, ServerProcess } from "./server_process.ts";
+import { type Ended, path, program, ServerProcess } from "./server_process.ts";
 
 const SOURCES = ["lib", "protocol", "store", ".bundle"].map(path).join(",");
 /** The lock file that names the driver of PostgreSQL; deno.lock does not. */
@@ -82,7 +82,7 @@ function command(
       "--allow-ffi",
       `--allow-read=${SOURCES}${folders}${list}`,
       ...(folder === "" ? [] : [`--allow-write=${folder}`]),
-      ...[PROGRAM, "rows", ...subcommand, "--db", url, ...args],
+      ...[program(), "rows", ...subcommand, "--db", url, ...args],
     ],
     stdin: "null",
     stdout,

@@ -6,8 +6,6 @@ import { endAtTimeLimit, waitingFor } from "../waiting.ts";
 
 const ROOT = new URL("../../../", import.meta.url);
 export const MAIN = path("main.ts");
-/** What starts servers: main.ts, or its bundle, which starts with less work. */
-export const PROGRAM = Deno.env.has("LEASED_TESTS_BUNDLE") ? path(".bundle/main.ts") : MAIN;
 /** The server under a kernel that gives silent TCP peers up 60 times sooner. */
 export const SHORT_KEEPALIVE = path("tests/support/servers/short_keepalive.ts");
 const SOURCES = ["lib", "protocol", "store", ".bundle"].map(path).join(",");
@@ -42,6 +40,11 @@ export function path(name: string): string {
   return decodeURIComponent(new URL(name, ROOT).pathname);
 }
 
+/** Returns the module that starts servers: main.ts, or its bundle, which starts with half the work. */
+export function program(): string {
+  return Deno.env.has("LEASED_TESTS_BUNDLE") ? path(".bundle/server/main.ts") : MAIN;
+}
+
 const PROFILE_MS_MAX = 5_000;
 
 /** While `deno task mutate` learns which lines a test runs, a server must end by itself, to write its own. */
@@ -58,7 +61,7 @@ export interface ProcessOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** The most descriptors it may have. */
   readonly openFilesMax?: number;
-  /** Instead of PROGRAM. */
+  /** Instead of `program()`. */
   readonly main?: string;
   /** A command that runs the one behind it, with its arguments. */
   readonly under?: readonly string[];
@@ -90,7 +93,7 @@ function command(options: ProcessOptions, stdout: "piped" | "null"): Deno.Comman
     "run",
     "--no-prompt",
     ...options.permissions ?? leastPermissions(io),
-    options.main ?? PROGRAM,
+    options.main ?? program(),
     ...options.args ?? [],
   ];
   const settings = {

@@ -1,7 +1,8 @@
-// Makes .bundle/: the server in few files. A server starts from it with half the work of a start from its 370 modules,
-// and `deno task test` starts some thousand. A test that is run alone starts servers from the sources.
+// Makes .bundle/server/: the server in few files. A server starts from it with half the work of a start from its 370
+// modules, and `deno task test` starts some thousand. A test that is run alone starts servers from the sources.
 const ROOT = new URL("../../../", import.meta.url);
-const FOLDER = new URL(".bundle/", ROOT);
+/** As deep as lib/process, from which the server finds its root. */
+const FOLDER = new URL(".bundle/server/", ROOT);
 const LOCK_FILE = "lib/databases/postgres/deno.lock";
 
 /**
@@ -19,7 +20,12 @@ const LOADED: Readonly<Record<string, string>> = {
 async function makeBundle(): Promise<void> {
   await Deno.remove(FOLDER, { recursive: true }).catch(() => {});
   const entries = ["main", ...Object.keys(LOADED)].map((name) => `${name}.ts`);
-  const flags = [`--lock=${LOCK_FILE}`, "--platform=deno", "--code-splitting", "--outdir=.bundle"];
+  const flags = [
+    `--lock=${LOCK_FILE}`,
+    "--platform=deno",
+    "--code-splitting",
+    "--outdir=.bundle/server",
+  ];
   const { success, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["bundle", "--quiet", ...flags, ...entries],
     cwd: ROOT,
