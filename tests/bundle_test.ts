@@ -4,9 +4,9 @@ import { bytesOf, textOf } from "./support/sessions/side.ts";
 import { hasProgram } from "./support/servers/peers.ts";
 import { needs } from "./support/needs/needs.ts";
 
-/** What the file's own script runs. */
+/** The programs that the file's own script runs. */
 const PROGRAMS = "sh tail tar gzip mktemp mkdir mv rm".split(" ");
-/** What the container needs beside it: for its build, and for its health check. */
+/** The programs that the container needs beside it: for its build, and for its health check. */
 const CONTAINER_PROGRAMS = ["chmod", "bash"];
 const IS_ROOT = Deno.build.os === "linux" && Deno.uid() === 0;
 

@@ -85,7 +85,7 @@ function reasonNotToRun(command: string): string | undefined {
   return NOT_RUN.find(([start]) => command.startsWith(start))?.[1];
 }
 
-/** What each bench says of its options. */
+/** The help of each bench. */
 const helps = new Map<string, Promise<string>>();
 
 async function helpOf(bench: string): Promise<string> {

@@ -105,8 +105,8 @@ class Callers implements AsyncDisposable {
 }
 
 /**
- * Processes of callers want one row of a slow database at once, after each update of it. How often is it loaded, and
- * how long do callers wait?
+ * Processes of callers want one row of a slow database at once, after each update of it. Counts loads, and measures the
+ * waits of callers.
  */
 export async function herd(args: readonly string[]): Promise<void> {
   const defaults = { packages: "", processes: 4, callers: 500, rounds: 40, redis: "redis-server" };

@@ -19,7 +19,7 @@ import { ALL_CORES, type BenchServer, connectWhenOpen, Servers } from "./base/se
 /** Rows that are read and written. */
 export const KEYS = 10_000;
 export const CLIENTS = 64;
-/** What the driver of PostgreSQL reads. */
+/** The variables that the driver of PostgreSQL reads. */
 const VARIABLES = "PG*,USERNAME,USER,LOGNAME";
 
 const DEFAULTS = {
@@ -102,7 +102,7 @@ async function openDatabase(kind: string, place: string): Promise<BareDatabase> 
   return kind === "sqlite" ? openSqlite(place, KEYS) : await openPostgres(place, KEYS);
 }
 
-/** Starts a server for rows. @param folder What it may read and write. */
+/** Starts a server for rows. @param folder The folder that it may read and write. */
 export function startOrigin(
   servers: Servers,
   folder: string,

@@ -1,6 +1,6 @@
 /**
- * What a client waits for cached rows beside others that misbehave, at an origin and at a server without `--db`; and
- * the memory of both.
+ * The time that a client waits for cached rows beside others that misbehave, at an origin and at a server without
+ * `--db`; and the memory of both.
  */
 import { itemKey } from "../support/load/costly_requests.ts";
 import { residentKib } from "../support/servers/server_process.ts";

@@ -1,7 +1,6 @@
 /**
  * A thundering herd: many clients want one row of a slow database through a cache. First the cached
- * value only expires, then the row is updated as well. How often is the database read, and who gets
- * to see what is out of date?
+ * value only expires, then the row is updated as well. Counts reads of the database, and clients that see an old value.
  */
 import { randomFrom } from "../support/random.ts";
 import { Client } from "../support/servers/server_process.ts";

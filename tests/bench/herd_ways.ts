@@ -31,7 +31,7 @@ const BACK_OFF_MS_MAX = 80;
 /** A client that has waited this long reads the database and does not fill the cache. */
 const PATIENCE_MS = 3000;
 
-// What replies end with.
+// The end of replies.
 const LINE = /\r\n/;
 const VALUES = /(?:^|\r\n)END\r\n/;
 const META = /^(?:(?:EN|HD[^\r]*)\r\n|VA[^\r]*\r\n\d*\r\n)/;

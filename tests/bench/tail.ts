@@ -14,7 +14,7 @@ const MEMORY = ["-m", "64"];
 /** As fast as a server answers: measures its capacity and fills the store. */
 const CLOSED_SEC = 4;
 const LOAD = 0.5;
-/** How often an open page of the dashboard reads its tables. */
+/** The interval at which an open page of the dashboard reads its tables. */
 const PAGE_MS = 5000;
 const HEADS = { p50: "p50", p99: "p99", p999: "p99.9", longest: "longest" } as const;
 

@@ -1,5 +1,5 @@
 /**
- * What threads do together: in process, over one store beside a store each; then over sockets,
+ * The throughput of threads together: in process, over one store beside a store each; then over sockets,
  * beside memcached with as many threads.
  */
 import v8 from "node:v8";
@@ -69,7 +69,7 @@ async function inProcess(
     index,
     [fed(1), ...shared.filter(([count]) => count > index).map(([, store]) => store)],
   ]);
-  /** What `count` threads do together, a second; `sharing` of them share a store: all or none. */
+  /** Returns the requests a second of `count` threads together; `sharing` of them share a store: all or none. */
   const run = async (count: number, sharing: number, sec: number): Promise<number> => {
     const ready = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
     const rates = await workers.ask("run", () => [sharing, sec, ready, count], count);

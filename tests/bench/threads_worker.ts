@@ -13,7 +13,7 @@ import { serve } from "./base/workers.ts";
 /** Batches that fill one input buffer, as if one read had brought each of them. */
 interface InputLoad {
   readonly bytes: Uint8Array;
-  /** Where each batch ends; the next one begins there. */
+  /** The end of each batch; the next one begins there. */
   readonly ends: Int32Array;
   /** Requests or keys in all. */
   readonly count: number;

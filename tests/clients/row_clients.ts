@@ -3,7 +3,7 @@ import { path } from "../support/servers/server_process.ts";
 
 export const PYTHON = "/usr/bin/python3";
 
-/** Where Debian's libspymemcached-java and golang-github-bradfitz-gomemcache-dev are. */
+/** The folders of Debian's libspymemcached-java and golang-github-bradfitz-gomemcache-dev are. */
 const SPYMEMCACHED = "/usr/share/java/spymemcached.jar";
 const GO_FOLDER = "/usr/share/gocode";
 

@@ -103,7 +103,7 @@ const SASL_REQUESTS: readonly Request[] = [
   [sasl(0x99, "a", "b")],
   [sasl(0x10, "", ""), "never"],
 ];
-/** What a protocol says of success, and a request behind it that both servers answer alike. */
+/** A protocol's reply of success, and a request behind it that both servers answer alike. */
 interface Dialect {
   isLoggedIn(reply: string): boolean;
   readonly neutral: string;

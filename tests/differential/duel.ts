@@ -187,7 +187,7 @@ async function converse(
 ): Promise<string> {
   // Replies must be taken while requests are still being sent, or both sides wait for each other.
   const sent = peer.send(request).then(() => halfClose ? peer.endSending() : undefined);
-  // Whoever reads learns of the failure first; that error is the one to show.
+  // The reader learns of the failure first; that error is the one to show.
   sent.catch(() => {});
   let received = "";
   while (last === undefined || !received.endsWith(last)) {

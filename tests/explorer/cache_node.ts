@@ -99,7 +99,7 @@ export class CacheNode {
     if (this.#options.isJournaled) this.#disk = new TokenDisk(this.cache);
   }
 
-  /** Ends the process and starts the next. @param keepsAll What the journal wrote and did not sync is kept. */
+  /** Ends the process and starts the next. @param keepsAll Bytes that the journal wrote and did not sync are kept. */
   restart(keepsAll: boolean): void {
     this.#generation++;
     this.#disk?.restart(this.cache, keepsAll);

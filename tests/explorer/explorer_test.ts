@@ -17,7 +17,7 @@ import { World } from "./world.ts";
 /** On all random ways through a scenario together. */
 const WALK_STEPS = 10_000;
 
-/** What was found, by the scenario's name: the tests of a scenario explore it once. */
+/** The findings by the scenario's name: the tests of a scenario explore it once. */
 const explorations = new Map<string, Exploration>();
 
 function explored({ name, world }: Explored): Exploration {

@@ -49,7 +49,7 @@ export interface Call extends AnyStep {
   readonly note: string;
   /** The actor sends the request again when it gets no reply. */
   readonly isRepeatable?: boolean;
-  /** What it learns when it gets no reply, and does not send the request again. */
+  /** The lesson of a missing reply, if it gets none, and does not send the request again. */
   readonly lost?: Answer;
   /** A read, whose answer another read may get as well. */
   readonly isRead?: boolean;

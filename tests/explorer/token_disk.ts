@@ -28,7 +28,7 @@ export class TokenDisk {
     this.#loop = this.#start();
   }
 
-  /** The process ends, and another one starts. @param keepsAll What was written and not synced is found. */
+  /** The process ends, and another one starts. @param keepsAll Bytes that were written and not synced are found. */
   restart(cache: Cache, keepsAll: boolean): void {
     this.#files.crash(keepsAll ? most : least);
     this.#cache = cache;

@@ -1,6 +1,6 @@
 /** A fault to plant in the source, which tests must notice. */
 export interface Fault {
-  /** Where, from the repository's root. */
+  /** The file's path from the repository's root. */
   readonly file: string;
   /** The wrong behaviour that it causes. */
   readonly fault: string;

@@ -13,7 +13,7 @@ export interface Mutant {
   readonly operator: Operator;
 }
 
-/** What a mutant changes. */
+/** The change of a mutant. */
 export type Operator =
   | "condition negated"
   | "comparison off by one"

@@ -34,7 +34,7 @@ export class Reach {
   readonly #measuring = new Map<string, Promise<TestFile | null>>();
 
   /**
-   * @param copy Where the tests are run without a mutant.
+   * @param copy The copy in which the tests are run without a mutant.
    * @param report Receives the tests that fail there.
    */
   constructor(

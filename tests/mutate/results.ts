@@ -2,7 +2,7 @@ import { hash32 } from "../support/seed.ts";
 import type { Mutant } from "./operators.ts";
 import { appendRow, rowsOf } from "./test_files.ts";
 
-/** What the tests say of a mutant. */
+/** The tests' verdict on a mutant. */
 export type Verdict =
   | { readonly kind: "caught"; readonly by: string }
   /** `tests`: files that passed with it. */
@@ -15,7 +15,7 @@ export type Verdict =
 /** Verdicts that a new test may change. */
 const UNCAUGHT: ReadonlySet<Verdict["kind"]> = new Set(["survives", "untested"]);
 
-/** What the verdicts are on. */
+/** The mutants that the verdicts are on. */
 export interface Tree {
   /** The text of each file of the source. */
   readonly texts: ReadonlyMap<string, string>;

@@ -36,7 +36,7 @@ function shuffled(mutants: readonly Mutant[], seed: number): Mutant[] {
     .map(({ mutant }) => mutant);
 }
 
-/** What finds out whether a mutant is caught. */
+/** The parts that find out whether a mutant is caught. */
 interface Judge {
   /** Gets the mutant. */
   readonly copy: Copy;

@@ -1,4 +1,4 @@
-// What the owners of keys have done, for all threads to compare their reads with.
+// The changes of the owners of keys; all threads compare their reads with it.
 
 /** Words of a key's row. Only the key's owner writes them, but FLOOR. */
 export const ROW = {

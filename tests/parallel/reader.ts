@@ -33,7 +33,7 @@ export class Reader {
   readonly #binary: ByteClient;
   readonly #parser: ReplyParser;
   readonly #batch = new Int32Array(BATCH_KEYS);
-  /** What the ledger said before the batch: a row of words for each key. */
+  /** The ledger's words before the batch: a row of words for each key. */
   readonly #before = new Int32Array(BATCH_KEYS * ROW.WORDS);
   #secondBefore = 0;
   /** The newest version and id that this thread has seen of each key. */

@@ -1,6 +1,6 @@
 import { Kind, type Range } from "./content.ts";
 
-/** What an owner does with one of its keys. */
+/** An owner's action on one of its keys. */
 export type Change =
   /** Stores a whole value, in text or meta. */
   | "set"
@@ -20,7 +20,7 @@ export type Change =
   /** Takes an update token and releases it. */
   | "token";
 
-/** What happens to the store beside the clients. */
+/** An event in the store beside the clients. */
 export type Event =
   /** The clock moves on by a second. */
   | "second"

@@ -12,7 +12,7 @@ export interface ReadValue {
   readonly length: number;
 }
 
-/** What reader and writer of a thread share. */
+/** The parts that reader and writer of a thread share. */
 export class ThreadParts {
   readonly scenario: Scenario;
   readonly ledger: Ledger;

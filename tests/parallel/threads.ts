@@ -27,7 +27,7 @@ export interface ParallelResult {
   readonly hits: number;
   readonly changes: number;
   readonly events: number;
-  /** What `stats threads` tells, summed over the threads. */
+  /** The figures of `stats threads`, summed over the threads. */
   readonly stats: ReadonlyMap<string, number>;
 }
 
@@ -110,7 +110,7 @@ function ask(worker: Worker, order: ParallelOrder): Promise<ParallelReport> {
   });
 }
 
-/** What happens to the store beside its clients. */
+/** Events in the store beside its clients. */
 class World {
   events = 0;
   readonly #side: ConversationSide;

@@ -225,7 +225,7 @@ Deno.test("quit and HTTP close, and what follows is not executed", () => {
   assertEquals(side.connect().ask("get k\r\n"), "END\r\n");
 });
 
-/** What a ConversationSide takes the mutex for beside each batch. */
+/** The times that a ConversationSide takes the mutex beside each batch. */
 const LOCKS_BESIDE = 1;
 
 /** How often a batch takes the mutex where reads go without it. */

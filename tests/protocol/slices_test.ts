@@ -40,7 +40,7 @@ const STRANGERS = [
   packetText({ opcode: OPCODES.Noop[0], opaque: 9 }),
 ];
 
-/** @returns What a request is answered, and how often strangers were served meanwhile. */
+/** @returns The reply to a request, and how often strangers were served meanwhile. */
 function answer(pieces: readonly string[], withStrangers: boolean): [text: string, times: number] {
   using side = new ConversationSide(["-R", "1"]);
   const filler = side.connect();

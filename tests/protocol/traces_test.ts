@@ -70,7 +70,7 @@ function withoutIds(reply: string): string {
   return reply.replace(/\b(c?)2\d{15}\b/g, "$1id").replace(OWN_ID, "$1");
 }
 
-/** What a bare request answers after another one, on one thread, and what it leaves behind. */
+/** The reply to a bare request after another one, on one thread, and the traces that it leaves. */
 function played(side: ConversationSide, bare: string, full?: string): string[] {
   const ask = (request: string): string => {
     const peer = side.connect();

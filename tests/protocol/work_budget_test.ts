@@ -15,7 +15,7 @@ const STEP_UNITS_MAX = 2048;
 /** Slices of one packet that are looked at. */
 const SLICES_MAX = 300;
 
-/** What follows them is not executed. */
+/** Requests behind them are not executed. */
 const LAST = /^(?:quit|watch|binary Quit)/;
 
 /** @param threads With several, reads go without the mutex. */

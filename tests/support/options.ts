@@ -52,7 +52,7 @@ export function readOptions<D extends Defaults>(args: readonly string[], default
 /**
  * Returns the options and the other words. Exits on a mistake, and on --help.
  *
- * @param word What a word that is no option stands for; null: none may be given.
+ * @param word The meaning of a word that is no option; null: none may be given.
  */
 export function readLine<D extends Defaults>(
   args: readonly string[],

@@ -11,7 +11,7 @@ export interface Shared {
   readonly settings: Settings;
 }
 
-/** Makes a thread of a server. @param hooks Those of the process; by default nothing happens. */
+/** Makes a thread of a server. @param hooks The hooks of the process; by default nothing happens. */
 export function joinThread(
   { shared, settings }: Shared,
   threadIndex = 0,

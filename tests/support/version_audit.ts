@@ -7,7 +7,7 @@ import { CONTROL, Memory } from "../../store/memory/memory.ts";
 const VISIBLE = KEY_LENGTH_MASK | STATE.HAS_FLAGS | STATE.KEY_BINARY | STATE.STALE | STATE.WON |
   STATE.LONG_VALUE;
 
-/** What readers can reach, at one moment. */
+/** The items that readers can reach, at one moment. */
 interface LookResult {
   /** The chains of each group of buckets, and what decides who is dead. */
   readonly groups: ReadonlyMap<number, string>;
@@ -87,7 +87,7 @@ export class VersionAudit {
     this.#last = this.#keepOdd(now, isEven);
   }
 
-  /** What groups in the middle of a change look like does not count. */
+  /** Groups in the middle of a change do not count. */
   #keepOdd(now: LookResult, isEven: (group: number) => boolean): LookResult {
     const last = this.#last;
     const groups = new Map([...now.groups].filter(([group]) => isEven(group)));

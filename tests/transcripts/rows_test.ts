@@ -143,7 +143,7 @@ Deno.test("docs/rows.md has each difference, and no other", () => {
 interface Way {
   readonly title: string;
   readonly reasons: typeof ALWAYS;
-  /** What else differs, and what does not. */
+  /** The other differences, and the similarities. */
   readonly more?: Places;
   readonly except?: Places;
   /** Files that are not played. */

@@ -21,7 +21,7 @@ export function runOf(clients: ClientThreads): Loaded["run"] {
   return async (seconds) => (await clients.run({ seconds })).count;
 }
 
-/** Measures a load beside others in alternating rounds. @param unit What loads count, in the singular. */
+/** Measures a load beside others in alternating rounds. @param unit the thing that loads count, in the singular. */
 export async function compareLoads(
   title: string,
   unit: string,

@@ -25,7 +25,7 @@ export class Client implements LoadClient {
   constructor(readonly fd: number, readonly index: number) {}
 }
 
-/** What connections send, and where replies end. */
+/** The requests of connections, and the ends of replies. */
 export interface Dialogue<C extends Client = Client> {
   /** @param count Connections of the load. */
   connect(fd: number, index: number, count: number): C;

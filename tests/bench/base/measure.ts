@@ -2,10 +2,10 @@
 const FIRST_WIDTH = 28;
 const WIDTH_MIN = 8;
 
-/** What one round gives. */
+/** The result of one round. */
 export type Figures<F extends string = string> = Readonly<Record<F, number>>;
 
-/** What is measured in turn with others. */
+/** A subject that is measured in turn with others. */
 export interface Contestant<F extends string> {
   readonly name: string;
   /** One round. */

@@ -113,7 +113,7 @@ export const ROWS: readonly BenchRow[] = [
   { name: "getss1",  title: "getss on a hit against gets, 1 in flight",   unit: "request", batches: requests(GETSS, 1, 100), against: requests(GETS, 1, 100), options: LEASES },
 ];
 
-/** What several threads are measured with: gets alone, then 90 % gets. */
+/** The load for several threads: gets alone, then 90 % gets. */
 export const THREAD_ROWS = ["get1", "get16", "mget50", "p1", "p16"];
 
 /** Returns the row with this name. */

@@ -34,7 +34,7 @@ export interface Origin extends Server {
   core: Core | undefined;
 }
 
-/** What an origin has that serves. */
+/** The parts of an origin that serves. */
 export interface Core {
   readonly flows: Flows<number>;
   readonly states: RecordingStates;
@@ -47,7 +47,7 @@ export interface Node extends Server {
   readonly right: Right;
   /** The origin whose member it is; undefined: it is none. */
   origin: number | undefined;
-  /** What keeps its membership, or begins it. */
+  /** The flow that keeps its membership, or begins it. */
   work: Work | undefined;
 }
 

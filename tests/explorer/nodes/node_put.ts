@@ -5,7 +5,7 @@ import { KEY } from "../key_record.ts";
 import type { Table } from "../origins/table.ts";
 import type { Core } from "./node_parts.ts";
 
-/** What a request did: a word, and the id of the token that it was given. */
+/** The effect of a request: a word, and the id of the token that it was given. */
 interface Reply {
   readonly word: string;
   readonly id?: number;
@@ -16,11 +16,11 @@ const LOST: Reply = { word: "lost" };
 const REFUSED: Reply = { word: "failed" };
 const EDIT = { flags: 0, data: new Uint8Array() };
 
-/** What `putRow` at a node sees of its world. */
+/** The part of the world that `putRow` at a node uses. */
 export interface PutWorld {
   /** The origin that the node speaks to. */
   readonly origin: number | undefined;
-  /** What the origins have; undefined: one does not serve. */
+  /** The parts of the origins; undefined: one does not serve. */
   readonly cores: readonly (Core | undefined)[];
   /** Executes a write at an origin; `answer` gets the word of its reply. */
   begin(
@@ -63,7 +63,7 @@ export class NodePut {
     return this.#step?.kind;
   }
 
-  /** What can become of the request, and of the write that is held up. */
+  /** Returns the next events of the request, and of the write that is held up. */
   acts(world: PutWorld): (() => void)[] {
     const { origin, cores } = world;
     const acts: (() => void)[] = [];

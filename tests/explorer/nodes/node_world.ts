@@ -28,7 +28,7 @@ export class NodeWorld extends ActingWorld<NodeScenario> {
   #running: Running[] = [];
   #reads: Work[] = [];
   #nowMs = 0;
-  /** What the database knows: how long nodes, and the origin, may serve. */
+  /** The times that the database knows: how long nodes, and the origin, may serve. */
   #nodesMs = 0;
   #servesMs = 0;
   #wrong: string | undefined;
@@ -240,7 +240,7 @@ export class NodeWorld extends ActingWorld<NodeScenario> {
     this.#begin(origin, actor.name, write, () => this.note(`the write of ${actor.name} ends`));
   }
 
-  /** What `putRow` at a node sees of its world. */
+  /** The part of the world that `putRow` at a node uses. */
   #putWorld(node: number): PutWorld {
     return {
       origin: this.#nodes[node]!.origin,
@@ -460,7 +460,7 @@ export class NodeWorld extends ActingWorld<NodeScenario> {
     if (running.end === undefined) {
       this.note(`origin ${origin + 1}: ${step.kind}`);
       running.end = { result: this.#resultOf(running) };
-      // What a read has found is late.
+      // The result of a read is late.
       if (step.kind === "readRows" || step.kind === "askOutcome") return;
     }
     this.#resume(running);

@@ -9,7 +9,7 @@ import type { OriginStore } from "./origin_store.ts";
 export interface Actor {
   readonly client: Client;
   readonly name: string;
-  /** What it waits for, or has got; text of its state. */
+  /** The event that it waits for, or its result; text of its state. */
   state: "idle" | "waiting" | "ended" | "leased" | "read";
   /** Requests that it waits for. */
   slots: (RequestSlot | undefined)[];

@@ -16,7 +16,7 @@ import { KEY } from "../key_record.ts";
 
 const KEY_BYTES = new ByteRegion(new TextEncoder().encode(KEY).buffer);
 
-/** What a connection gets for a request. */
+/** The result of a connection's request. */
 export interface Result {
   readonly outcome: Outcome;
   /** A READ's row: its version. A write's: the version that it made. */
@@ -28,7 +28,7 @@ export class OriginStore {
   readonly cache: Cache;
   readonly #slots = new Set<RequestSlot>();
 
-  /** @param rightFrom What renews the right to serve; left out: it has no end. */
+  /** @param rightFrom The source of the right to serve; left out: it has no end. */
   constructor(rightFrom?: string) {
     const rows = { prefixes: [""], expiry: "refuse", rightFrom } as const;
     const options = storeOptions({ rows, leaseEntries: 8 });

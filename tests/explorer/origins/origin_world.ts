@@ -455,7 +455,7 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
       running.step = yielded.value;
       running.end = end = undefined;
       running.deleted = running.failed = 0;
-      // What takes place here, in the same step.
+      // Executes the part that takes place here, in the same step.
       if (running.step.kind !== "invalidateHere" && running.step.kind !== "sleep") return;
       this.#execute(running, 0);
       end = running.end;

@@ -75,7 +75,7 @@ export class Table {
     return true;
   }
 
-  /** Copies the database. @returns What puts the copy in its place. */
+  /** Copies the database. @returns The function that puts the copy in its place. */
   copy(): () => void {
     const { epoch, mark } = this;
     const history = [...this.history];

@@ -22,7 +22,7 @@ import { nameOf, type TraceWriter } from "../trace.ts";
 import type { SavedClient, SavedEvent, SavedScenario } from "./saved_scenario.ts";
 
 const TOKENS_MAX = 100;
-/** Who fills the cache before the first step. */
+/** The clients that fill the cache before the first step. */
 const NOBODY = 99;
 
 interface Actor {
@@ -335,7 +335,7 @@ export class SavedWorld extends ActingWorld<SavedScenario> {
     if (end !== undefined) return this.#resume(running, end.result);
     this.note(`the database executes ${step.kind}`);
     const result = this.#resultOf(step);
-    // What a read has found is late.
+    // The result of a read is late.
     if (step.kind === "readRows") running.end = { result };
     else this.#resume(running, result);
   }

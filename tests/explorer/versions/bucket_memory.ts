@@ -30,7 +30,7 @@ export type Key = typeof Key[keyof typeof Key];
 
 /** No chunk. */
 export const NONE = 0;
-/** What other uses of memory leave in it: no key, and no reference or length that makes sense. */
+/** The words that other uses of memory leave in it: no key, and no reference or length that makes sense. */
 export const GARBAGE = 99;
 
 /** A value: its words, as text. "": the key is missing. */
@@ -39,7 +39,7 @@ export type Value = string;
 /** One store of the writer, or what is known from then on. */
 export type Store = { readonly at: number; readonly word: number } | Note;
 
-/** What the writer notes beside its stores. */
+/** The writer's notes beside its stores. */
 export interface Note {
   /** From now on a read may find this value, too. */
   readonly begins?: readonly [Key, Value];

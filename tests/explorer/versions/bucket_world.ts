@@ -7,9 +7,9 @@ import { type Load, type ReaderFaults, readKey } from "./reader.ts";
 /** One writer and readers without the mutex, over the words of a few buckets. */
 export interface BucketScenario {
   readonly name: string;
-  /** What the writer does, one after the other. */
+  /** The writer's changes, one after the other. */
   readonly changes: (writer: Writer) => readonly Change[];
-  /** What each reader reads. */
+  /** The keys of each reader. */
   readonly reads: readonly Key[];
   readonly announcement?: Announcement;
   readonly faults?: ReaderFaults;
@@ -39,7 +39,7 @@ export class BucketWorld implements ExploredWorld {
   #stores = 0;
   #writerHasEnded = false;
   #readers: ReadInProgress[] = [];
-  /** What a read of each key that begins now may find. */
+  /** The values that a read of each key, begun now, may find. */
   #current = new Map<Key, Set<Value>>();
   #wrong: string | undefined;
   #trace: TraceWriter | undefined;
@@ -124,7 +124,7 @@ export class BucketWorld implements ExploredWorld {
 
   #load(read: ReadInProgress, move: Move): void {
     const at = read.at!;
-    // What a reader keeps from requests before is loaded before the read begins.
+    // A reader loads the words that it keeps from earlier requests before the read begins.
     const kept = this.#scenario.faults?.flushIsOld === true ? 1 : 0;
     if (read.loaded.length === kept) {
       for (const value of this.#current.get(read.key)!) read.allowed.add(value);

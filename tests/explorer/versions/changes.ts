@@ -172,7 +172,7 @@ export class Writer {
     return this.#words[link]!;
   }
 
-  /** Where the reference to an item stands. */
+  /** The place of the reference to an item. */
   #linkTo(item: number, key: Key): number {
     return this.#linkWhere((other) => other === item, key);
   }

@@ -31,16 +31,16 @@ const ROLES_OF: Readonly<Record<string, readonly Role[]>> = {
 /** One option. */
 export type RoleRow = readonly [
   name: string,
-  /** Where it means something: a word of `ROLES_OF`; with `native` only with this transport. */
+  /** The roles in which it means something: a word of `ROLES_OF`; with `native` only with this transport. */
   roles: string,
   /** Options without which it means nothing, with a value of each. */
   beside: string,
   /** Values, separated by spaces; `+name=value` behind one: it needs that option, too. "": prints and exits. */
   values: string,
   /**
-   * Where it means nothing: words of the refusal, alternatives separated by `|`; `told`: without effect, which the log
-   * says; `told under name=value`: so beside that option only; `silent`: without effect. "": it means something
-   * everywhere.
+   * The roles in which it means nothing: words of the refusal, alternatives separated by `|`; `told`: without effect,
+   * which the log says; `told under name=value`: so beside that option only; `silent`: without effect. "": it means
+   * something everywhere.
    */
   otherwise: string,
 ];

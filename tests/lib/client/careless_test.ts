@@ -231,7 +231,7 @@ const BENTO: Record<string, Arguments> = {
   deleteMany: KEYV.deleteMany!,
 };
 
-/** Calls a method with each wrong argument. @returns What went wrong with the errors. */
+/** Calls a method with each wrong argument. @returns The faults of the errors. */
 async function callWrong(target: object, method: string, args: Arguments): Promise<string[]> {
   const faults: string[] = [];
   const call = (target as Record<string, (...args: unknown[]) => unknown>)[method]!;

@@ -41,7 +41,7 @@ class Herd implements AsyncDisposable {
     }
   }
 
-  /** All callers want the key. @returns What the callers of each process get. */
+  /** All callers want the key. @returns The results of the callers of each process. */
   async call(): Promise<(string | undefined)[]> {
     const line = new TextEncoder().encode("go\n");
     await Promise.all(this.#inputs.map((input) => input.write(line)));

@@ -1,6 +1,6 @@
 import { connect, createServer, type Server, type Socket } from "node:net";
 
-/** What a network does to a connection. */
+/** A network's faults on a connection. */
 export type Fault =
   /** Pieces arrive late, in order. */
   | "delay"

@@ -28,7 +28,7 @@ function answer(line: string): string[] {
 const login = { user: "anna", password: "secret" };
 const get = (cache: Cache): Promise<unknown> => cache.get("k");
 
-/** What the server sends, from which line on; then it closes, or is silent. */
+/** The server's bytes, from which line on; then it closes, or is silent. */
 const STATES: Record<string, {
   readonly begins: RegExp;
   readonly pieces: readonly string[];
@@ -151,7 +151,7 @@ Deno.test("requests behind a long value are sent when a slow server has read it"
   // In a later turn of the event loop, when the socket takes no more.
   await new Promise((resolve) => setTimeout(resolve, 50));
   const found = client.get("k");
-  // What the socket holds counts, too.
+  // Bytes that the socket holds count, too.
   await assertRejects(() => bounded.get("k"), ConnectionError, "queueBytesMax is exceeded");
   await bounded.close();
   await closed;

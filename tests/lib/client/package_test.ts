@@ -21,7 +21,7 @@ cache.getOrLoad("k", () => 5);
 console.log(value, LockedError, bentoDriver, KeyvStore);
 `;
 
-/** What a client with and without a certificate, an authority, and a password gets. */
+/** The results of a client with and without a certificate, an authority, and a password gets. */
 const TLS_RESULTS = `right: value
 no certificate: ConnectionError
 unknown authority: ConnectionError
@@ -29,7 +29,7 @@ no TLS: ConnectionError
 wrong password: ConnectionError
 `;
 
-/** What each flow gives, once. */
+/** The result of each flow, once. */
 const FLOWS_RESULTS = `herd: 1 1
 put with tokens: bbb
 unknown: OutcomeUnknownError false told
@@ -41,7 +41,7 @@ cas: 6 2
 abort: AbortError
 `;
 
-/** What servers that misbehave, and wrong arguments, give. */
+/** The errors of servers that misbehave, and of wrong arguments. */
 const HOSTILE_RESULTS = `garbage: ProtocolError ProtocolError
 no opaque: ProtocolError ProtocolError
 no CR: ProtocolError ProtocolError

@@ -124,7 +124,7 @@ Deno.test({
   },
 });
 
-/** Has libmemcached set or get keys. @returns What it prints. */
+/** Has libmemcached set or get keys. @returns Its output. */
 async function askPython(
   command: "set" | "get",
   keys: readonly string[],

@@ -15,7 +15,7 @@ import { startLeased } from "./servers.ts";
 
 // Spans, by the package that applications have.
 
-/** What the test notes of a span. */
+/** The part of a span that the test notes. */
 interface Noted {
   readonly name: string;
   readonly parent: string | undefined;

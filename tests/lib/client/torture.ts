@@ -13,7 +13,7 @@ const IN_FLIGHT = 100;
 const REPLY_MS = 300;
 const FILL_MAX = 300;
 
-/** What became of the requests of a run. */
+/** The results of the requests of a run. */
 export interface Tortured {
   readonly answered: number;
   readonly failed: number;
@@ -26,7 +26,7 @@ export interface Tortured {
  * Clients send requests through a network that delays, splits, resets, ends, loses and changes replies. Values carry
  * their key and a checksum.
  *
- * @param requests So many get an answer.
+ * @param requests The number of requests that get an answer.
  * @param bytesMax Between two faults of a connection so many bytes of replies pass at most.
  * @throws When a value belongs to another key, or when a socket is left.
  */

@@ -24,7 +24,7 @@ import type { RowBackend } from "../../support/single_rows.ts";
 const KINDS: readonly DatabaseKind[] = ["SQLite", "PostgreSQL"];
 const FIRST_MS = 1_000_000;
 
-/** What a script may use. */
+/** The parts that a script may use. */
 interface World {
   readonly database: TestDatabase;
   readonly kind: DatabaseKind;

@@ -210,7 +210,7 @@ Deno.test("a truncation of the rows is a flood, and the next transaction has non
   const made = reader();
   made.take(BEGIN);
   made.take(message("T", [4, 1], [1, 0], [4, ROWS]));
-  // What is said behind a flood is counted.
+  // Messages behind a flood are counted.
   made.take(change("I", ROWS, ["N", ["\\x", "\\x6b"]]));
   const { changed } = made.take(COMMIT)!;
   assertEquals([changed.isFlood, changed.count, changed.size], [true, 2, 0]);

@@ -1,4 +1,4 @@
-// What an SQLite file is to an origin: its lock, its tables, and rows that an application has written.
+// An SQLite file as an origin uses it: its lock, its tables, and rows that an application has written.
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import {

@@ -140,7 +140,7 @@ function checkAfterRestart(files: CrashingFiles, clients: Clients, context: stri
   node.store.check();
 }
 
-/** Runs the script on a disk that fails, in every way a call can fail. @param failures So many calls in a row. */
+/** Runs the script on a disk that fails, in every way a call can fail. @param failures Failing calls in a row. */
 function failEverywhere(failures: number, isCrash: boolean): number {
   const whole = new CrashingFiles();
   script(new Node(whole));

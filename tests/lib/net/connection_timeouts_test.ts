@@ -30,7 +30,7 @@ interface Options {
 /** The time-outs of a thread, over connections that a test makes up. */
 class Timed extends ConversationSide {
   readonly peer = this.connect();
-  /** What was closed: the connection, the reason, and the event. */
+  /** Closed connections: the connection, the reason, and the event. */
   readonly closed: string[] = [];
 
   /** Looks for time-outs. @param changed The connection; it is idle. */

@@ -215,7 +215,7 @@ Deno.test("leased top sends a terminal nothing that a hostile server wrote", {
     if (view !== "classes" && view !== "commands") await pty.until("evil");
     // The runtime itself clears the line before.
     const screen = pty.shown.slice(Math.max(0, pty.shown.indexOf("\x1b[?1049h")));
-    // What has arrived may end in the middle of a line's end, or of a sequence.
+    // The bytes that have arrived may end in the middle of a line's end, or of a sequence.
     // deno-lint-ignore no-control-regex
     const rest = screen.replace(OUR_SEQUENCES, "").replace(/\r+\n|\r+$|\x1b[^a-zA-Z]*$/g, "");
     assert(!/[^\x20-\x7e]/.test(rest), JSON.stringify(rest));

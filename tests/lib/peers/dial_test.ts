@@ -11,7 +11,7 @@ Deno.test("dial() gives up when its signal comes before or during the TLS handsh
     Deno.startTls = async (...args) => {
       if (isEarly) giveUp.abort();
       const socket = await startTls(...args);
-      // Nobody answers the handshake, which begins when the caller goes on.
+      // No peer answers the handshake, which begins when the caller goes on.
       if (!isEarly) setTimeout(() => giveUp.abort());
       return socket;
     };

@@ -202,7 +202,7 @@ Deno.test("PostgreSQL: a full disk refuses writes and says so; they succeed when
     using client = await server.connect();
     await cacheRow(client);
     const ballast = fillDisk(folder);
-    // What PostgreSQL cannot compress.
+    // Bytes that PostgreSQL cannot compress.
     const digits = Array.from({ length: 99_999 }, () => Math.floor(Math.random() * 10)).join("");
     const large = `set large 0 0 99999\r\n${digits}\r\n`;
     assertMatch(await reply(client, large), /^SERVER_ERROR .*No space left on device/);

@@ -128,7 +128,7 @@ Deno.test("whatever an origin answers, a node's client gets one error, and the n
     for (const [name, answer] of Object.entries(malformed)) {
       origin.replies.set(verb, answer);
       const line = await refused(client, verb, name);
-      // Nobody knows what became of a write that has no reply.
+      // The outcome of a write without a reply is unknown.
       if (verb === "write" && !/error|control/.test(name)) {
         assertMatch(line, /^SERVER_ERROR outcome unknown: /, name);
       }

@@ -17,7 +17,7 @@ const HASH_CLIENT: RowClient = {
   command: [PYTHON, path("tests/clients/rows.py"), "pymemcache-hash"],
 };
 
-/** What twemproxy does not speak. */
+/** Commands that twemproxy does not speak. */
 const NOT_TEXT = /binary|dalli|memjs/;
 const TWEMPROXY = "/usr/sbin/nutcracker";
 

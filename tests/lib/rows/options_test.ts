@@ -1,4 +1,4 @@
-// What the command line makes of rows: options of an origin and of a node, and the permissions that they need.
+// Rows on the command line: options of an origin and of a node, and the permissions that they need.
 import { assertEquals } from "@std/assert";
 import { databaseName } from "../../../lib/databases/base/backend.ts";
 import type { NodeOptions } from "../../../lib/rows/nodes/options.ts";

@@ -132,7 +132,7 @@ class Setting implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.loop.stop();
     while (!this.isEnded) {
-      // What a test has left is answered.
+      // Answers the requests that a test has left.
       for (const { fail } of [...this.reads, ...this.writes, ...this.commands]) fail("over");
       await this.settle();
     }
@@ -237,7 +237,7 @@ Deno.test("a touch of a table without times is a read, and one with times a writ
   timed.writes[0]!.answer([{ kind: "locked" }]);
 });
 
-/** What the source says of a write, what the client gets, and the problem that it leaves. */
+/** The source's result of a write, the client's reply, and the problem that it leaves. */
 const REPLIES: readonly (readonly [WriteReply, answer: string, problem: string | null])[] = [
   [{ kind: "committed", version: 9 }, "STORED 9", null],
   [

@@ -79,7 +79,7 @@ Deno.test("a verdict goes to the connection that waits, and wakes its thread", (
       side.thread.takeReady(0, (owner) => owner === peer.owner && peer.goOn());
       assertEquals(peer.takeAll().split(/[ \r]/)[0], reply);
       assertEquals(woken.splice(0), [0]);
-      // Nobody waits for it any more.
+      // No connection waits for it any more.
       await authentication.check(peer.owner, credentials);
       assertEquals(woken, []);
     }

@@ -136,7 +136,7 @@ Deno.test("pid file and port file replace nothing of others", async () => {
   assertStringIncludes(links, `${ports}.lck is a symbolic link; choose another path`);
   assertEquals(Deno.readTextFileSync(file), OTHER);
 
-  // What an earlier process has left is replaced.
+  // Files of an earlier process are replaced.
   for (const name of ["pid.tmp", "ports.lck"]) Deno.removeSync(`${folder.path}/${name}`);
   folder.file("pid", "12345\n");
   folder.file("pid.tmp", "123");

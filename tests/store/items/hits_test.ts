@@ -39,7 +39,7 @@ class ReadStore extends TestStore {
     return item;
   }
 
-  /** What a hit changes. */
+  /** The words that a hit changes. */
   traces(item: ItemRef): [reads: number, fetched: boolean, accessedSec: number] {
     const { items } = this.cache.links;
     const state = items.state(item);

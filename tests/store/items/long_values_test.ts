@@ -236,7 +236,7 @@ Deno.test("a value is found in the segment of memory where it is, after one of a
   const store = new TestStore({ memoryLimitBytes: 1100 * MIB });
   const { values } = store.cache;
   store.store(SET, "low", LONG);
-  // What the store takes next begins behind the first gibibyte.
+  // The store's next page begins behind the first gibibyte.
   store.memory.control[CONTROL.PAGES_EVER_USED] = 2 ** 30 / store.memory.pageBytes;
   store.store(SET, "high", "h".repeat(5000));
   const [low, high] = [store.item("low"), store.item("high")];

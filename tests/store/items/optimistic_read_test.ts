@@ -91,7 +91,7 @@ Deno.test("a read without the mutex finds an explicit id, and its hit is noted f
   assertEquals(store.cache.describe(item).wasFetched, true);
 });
 
-/** What is left to the mutex, and how it comes about. */
+/** The reads that are left to the mutex, and their causes. */
 const LEFT: Readonly<Record<string, (store: ReadStore) => void>> = {
   "a value in a chain of chunks": (store) => store.set("key", "x".repeat(20_000)),
   "a placeholder": (store) => {
@@ -216,7 +216,7 @@ for (const [name, change] of Object.entries(NOTICED)) {
   });
 }
 
-/** What changes nothing that a read without the mutex copies, or one word alone. */
+/** Changes of nothing that a read without the mutex copies, or of one word alone. */
 const UNNOTICED: Readonly<Record<string, (store: ReadStore) => void>> = {
   read: (store) => void store.item("key"),
   touched: (store) => void store.touch("key", 5000),

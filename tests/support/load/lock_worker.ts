@@ -1,6 +1,6 @@
 /// <reference lib="deno.worker" />
-// One of several threads whose connections lock, write and vanish over the same store. What must
-// hold meanwhile is checked here, what must hold of the whole by whoever started it.
+// One of several threads whose connections lock, write and vanish over the same store. Checks the rules of each step;
+// its starter checks those of the whole.
 import { assert, assertEquals, assertGreater, assertMatch } from "@std/assert";
 import type { ThreadContext } from "../../../protocol/thread_context.ts";
 import { ThreadProtocols } from "../../../protocol/thread_protocols.ts";

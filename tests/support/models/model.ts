@@ -68,7 +68,7 @@ export class Model {
   #flushAtSec = Infinity;
   #version = 0;
 
-  /** @param nowSec What the clock says now, in seconds; it says 0 at `startedUnixSec`. */
+  /** @param nowSec The clock, in seconds; it says 0 at `startedUnixSec`. */
   constructor(
     nowSec: number,
     startedUnixSec: number,

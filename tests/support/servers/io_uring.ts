@@ -1,7 +1,7 @@
 import { errnoName, Libc, libcAvailable } from "../../../lib/net/native/libc.ts";
 
 const IO_URING_SETUP = 425;
-/** What the server needs of the kernel: io_uring_setup(2) with IORING_SETUP_SUBMIT_ALL. */
+/** The server's needs of the kernel: io_uring_setup(2) with IORING_SETUP_SUBMIT_ALL. */
 const FLAGS = 1 << 7;
 const PARAM_WORDS = 30;
 const PARAM_FLAGS = 2;

@@ -14,7 +14,7 @@ export function replaceCalls<Calls>(replace: (calls: Calls) => Calls): Disposabl
   return { [Symbol.dispose]: () => void Object.assign(Deno, { dlopen }) };
 }
 
-/** Where the C library has the error number of this thread. */
+/** The address at which the C library has the error number of this thread. */
 export type LibcErrors = Readonly<Record<"__errno_location", () => Deno.PointerObject>>;
 
 /** Sets the error number, and returns what a failed call returns. */

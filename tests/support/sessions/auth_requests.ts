@@ -95,7 +95,7 @@ export function binaryReplies(stream: string): { opcode: number; status: number;
   return replies;
 }
 
-/** What the text protocol says before authentication, also to a `set` that is none. */
+/** The reply of the text protocol before authentication, also to a `set` that is none. */
 const REFUSALS = [
   "CLIENT_ERROR unauthenticated\r\n",
   "CLIENT_ERROR bad authentication token format\r\n",

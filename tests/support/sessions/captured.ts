@@ -1,4 +1,4 @@
-/** What was written to the terminal meanwhile. */
+/** The text written to the terminal meanwhile. */
 export interface Captured<Result> {
   readonly result: Result;
   readonly stdout: string;

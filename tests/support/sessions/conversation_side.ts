@@ -79,7 +79,7 @@ export class ConversationSide implements Side, Disposable {
 
   /**
    * @param options As on the command line.
-   * @param rightFrom What renews the right to serve rows.
+   * @param rightFrom The source of the right to serve rows.
    * @param saved The snapshot that the server loads; none: it begins empty.
    */
   constructor(options: readonly string[] = [], rightFrom?: string, saved?: SavedStore) {

@@ -4,7 +4,7 @@ import { waitingFor } from "../waiting.ts";
 
 /** A terminal of script(1), of util-linux. */
 export class Pty implements AsyncDisposable {
-  /** What the screen was sent since the last `until`. */
+  /** The bytes sent to the screen since the last `until`. */
   shown = "";
   readonly #child: Deno.ChildProcess;
   readonly #keys: WritableStreamDefaultWriter<Uint8Array>;

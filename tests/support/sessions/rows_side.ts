@@ -23,7 +23,7 @@ export class RowsSide extends ConversationSide {
   protected version = 1000;
 
   /**
-   * @param rightFrom What renews the right to serve rows.
+   * @param rightFrom The source of the right to serve rows.
    * @param source The option that names where the rows are.
    * @param saved As of `ConversationSide`.
    */

@@ -25,7 +25,7 @@ export class SocketSide implements Side, AsyncDisposable {
     "lease_curr",
     "lease_expired",
   ]);
-  /** Where the server listens. */
+  /** The server's address. */
   readonly address: Address;
   /** Asks what is no part of a transcript. */
   #control: SocketPeer | null = null;

@@ -1,4 +1,4 @@
-// What databases say of views, and `leased views check`.
+// Databases describe views; and `leased views check`.
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { inspectPostgresViews } from "../../../../lib/databases/postgres/views.ts";

@@ -169,7 +169,7 @@ Deno.test({
 
 /** Runs of all entries: more than the engine needs to compile them. */
 const WARM_UP_RUNS = 20_000;
-/** So many that what the engine counts beside them, up to 200 KB, does not matter. */
+/** Enough that the engine's own 200 KB do not matter. */
 const MEASURED_RUNS = 100_000;
 const ATTEMPTS = 5;
 

@@ -1,4 +1,4 @@
-// What an audit counts and reports, beside a cache and an origin that the test plays.
+// An audit's counts and reports, beside a cache and an origin that the test plays.
 import { assertEquals, assertRejects } from "@std/assert";
 import { PeerError } from "../../../../lib/peers/peer.ts";
 import { auditCache, type AuditCounts, noCounts } from "../../../../lib/operator/audit/audit.ts";
@@ -65,7 +65,7 @@ class World {
   }
 }
 
-/** What is found of one key, by the looks at the item and at the row. */
+/** The findings of one key, by the looks at the item and at the row. */
 const CASES: readonly (readonly [
   what: string,
   items: readonly (Cached | null)[],

@@ -129,7 +129,7 @@ async function checkFailover(
 
 interface Failover {
   readonly fail: (parts: Parts) => Promise<ServerProcess>;
-  /** What the origin says of the slot, or of the server. */
+  /** The origin's messages about the slot, or the server. */
   readonly gap: string;
 }
 

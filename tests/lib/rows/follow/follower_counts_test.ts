@@ -1,4 +1,4 @@
-// What a follower does with each set of changes, counts and reports; the test is the log and the caches.
+// A follower's work, counts and reports for each set of changes; the test is the log and the caches.
 import { assertEquals } from "@std/assert";
 import { mock } from "node:test";
 import type { Backend } from "../../../../lib/databases/base/backend.ts";
@@ -67,7 +67,7 @@ class World {
     };
   }
 
-  /** @returns What was done since the last call. */
+  /** @returns The work since the last call. */
   async settle(): Promise<string[]> {
     for (let turn = 0; turn < 60; turn++) await Promise.resolve();
     return this.done.splice(0);

@@ -1,4 +1,4 @@
-// What nodes ask of an origin, request by request; the test is the database.
+// Requests of nodes to an origin, one by one; the test is the database.
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { mock } from "node:test";
 import type { Row } from "../../../../lib/databases/base/backend.ts";
