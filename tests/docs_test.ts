@@ -52,6 +52,7 @@ const documents = readDocuments();
 for (const document of documents) {
   Deno.test(`${document.name}: commands and transcripts go as written`, async () => {
     await using shell = new DocumentShell();
+    await using sides = new AsyncDisposableStack();
     let side: SocketSide | undefined;
     for (const block of document.blocks) {
       try {
@@ -60,7 +61,7 @@ for (const document of documents) {
           if (start !== undefined || side === undefined) {
             if (start !== undefined) await shell.startServer(start.text);
             const address = { hostname: "127.0.0.1", port: shell.port };
-            side = new SocketSide("leased", address, () => Promise.resolve());
+            side = sides.use(new SocketSide("leased", address, () => Promise.resolve()));
           }
           // Or the session could meet a lock of the one before, whose end the server has not noticed yet.
           await side.settle();

@@ -22,8 +22,8 @@ interface Row {
 
 /**
  * The lines that test files were seen to run. With a file, a line of JSON each, so that later runs need not measure
- * them again. A measurement ends with the text of the test file. When other files have changed, it is less exact, which costs time
- * only: a mutant is judged by tests that are run.
+ * them again. A measurement ends with the text of the test file. When other files have changed, it is less exact, which
+ * costs time only: a mutant is judged by tests that are run.
  */
 export class MeasuredTests {
   readonly #file: string | undefined;
