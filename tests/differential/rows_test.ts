@@ -108,7 +108,7 @@ function testRows(kind: DatabaseKind): void {
       "ignore",
     ]);
     const address = { hostname: "127.0.0.1", port: server.port };
-    const rows = new SocketSide(`rows of ${kind}`, address, () => Promise.resolve());
+    await using rows = new SocketSide(`rows of ${kind}`, address, () => Promise.resolve());
     for (const sources of Object.values(SOURCES)) {
       await withSeed(drawSeed(), async (seed) => {
         const common = sources(seed, WITHOUT).map((source) => new CommonSource(source));

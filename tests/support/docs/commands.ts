@@ -38,8 +38,8 @@ export function commandsOf({ language, lines, line }: Block): ShellCommand[] {
 
 /** Whether a command starts a server that keeps running. */
 export function startsServer(command: string): boolean {
-  return /\btask (?:start|tokens|origin)\b|\bmain\.ts\b/.test(command) &&
-    !/ -V\b| --help\b| origin (?:init|--db)\b|; test \$\?|\bdeno install\b|\bmain\.ts (?:passwd|man|completion)\b/
+  return /\btask (?:start|tokens|rows)\b|\bmain\.ts\b/.test(command) &&
+    !/ -V\b| --help\b| rows (?:init|--db)\b|; test \$\?|\bdeno install\b|\bmain\.ts (?:passwd|man|completion)\b/
       .test(
         command,
       );
