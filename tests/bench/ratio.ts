@@ -2,6 +2,7 @@
 import { Certificates, tlsArguments } from "../support/servers/certificates.ts";
 import { compareLoads, type Loaded, runOf } from "./base/busy.ts";
 import { ClientThreads, fill } from "./base/clients.ts";
+import { CheckoutWithout, MECHANISMS } from "./base/mechanisms.ts";
 import { memcslap, MEMCSLAP_ROWS } from "./base/memcslap.ts";
 import { oneOf, readOptions, someOf } from "../support/options.ts";
 import { ROWS } from "./base/rows.ts";
@@ -20,6 +21,8 @@ export async function main(args: readonly string[]): Promise<void> {
     also: [] as readonly string[],
     /** Another checkout of this repository, whose server is compared too. */
     against: "",
+    /** Mechanisms: a server of ours without each is compared too. */
+    without: someOf(Object.keys(MECHANISMS), []),
     generator: oneOf("memcslap", "own"),
     tls: false,
   });
@@ -39,6 +42,11 @@ export async function main(args: readonly string[]): Promise<void> {
     theirs.push(await filled(servers.memcached(path, secure)));
   }
   for (const word of options.also) theirs.push(await start(["-o", word]));
+  using copies = new DisposableStack();
+  for (const mechanism of options.without) {
+    const { folder } = copies.use(new CheckoutWithout(mechanism));
+    theirs.push(await start([], folder));
+  }
   if (options.against !== "") theirs.push(await start([], Deno.realPathSync(options.against)));
   /** Ours, by the options they were started with. */
   const ours = new Map<string, BenchServer>();

@@ -29,8 +29,11 @@ export function oneOf(...choices: readonly string[]): Choice<string> {
 }
 
 /** Some of these words, by default all. */
-export function someOf(choices: readonly string[]): Choice<readonly string[]> {
-  return { initial: choices, choices };
+export function someOf(
+  choices: readonly string[],
+  initial: readonly string[] = choices,
+): Choice<readonly string[]> {
+  return { initial, choices };
 }
 
 /** An unknown option, or a value of another type than the default's. */
