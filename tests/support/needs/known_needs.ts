@@ -38,6 +38,7 @@ export const KNOWN_NEEDS: Readonly<Record<string, number>> = {
   "script": 3,
   "spymemcached-binary": 2,
   "spymemcached-text": 3,
+  "the earlier release": 2, // a clone without its history
   "strace, setpriv and systemd-analyze": 1,
   "systemd-analyze": 1,
   "yrmcds": 6,
