@@ -40,9 +40,18 @@ export function path(name: string): string {
   return decodeURIComponent(new URL(name, ROOT).pathname);
 }
 
-/** Returns the module that starts servers: main.ts, or its bundle, which starts with half the work. */
+/** Returns the module that starts servers: main.ts, or its bundle, which `deno task test` makes. */
 export function program(): string {
-  return Deno.env.has("LEASED_TESTS_BUNDLE") ? path(".bundle/server/main.ts") : MAIN;
+  const bundle = path(".bundle/server/main.ts");
+  return Deno.env.has("LEASED_TESTS_BUNDLE") && exists(bundle) ? bundle : MAIN;
+}
+
+function exists(file: string): boolean {
+  try {
+    return Deno.statSync(file).isFile;
+  } catch {
+    return false;
+  }
 }
 
 const PROFILE_MS_MAX = 5_000;

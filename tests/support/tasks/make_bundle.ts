@@ -1,5 +1,6 @@
 // Makes .bundle/server/: the server in few files. A server starts from it with half the work of a start from its 370
-// modules, and `deno task test` starts some thousand. A test that is run alone starts servers from the sources.
+// modules, and `deno task test` starts some thousand. A test that is run alone starts servers from the sources, and so
+// do all where Deno cannot download its bundler.
 const ROOT = new URL("../../../", import.meta.url);
 /** As deep as lib/process, from which the server finds its root. */
 const FOLDER = new URL(".bundle/server/", ROOT);
@@ -30,7 +31,12 @@ async function makeBundle(): Promise<void> {
     args: ["bundle", "--quiet", ...flags, ...entries],
     cwd: ROOT,
   }).output();
-  if (!success) throw new Error(`Cannot make the bundle: ${new TextDecoder().decode(stderr)}`);
+  if (!success) {
+    const reason = new TextDecoder().decode(stderr).trim();
+    // deno-lint-ignore no-console -- the result of the run
+    console.error(`no bundle, so the servers of tests start from the sources: ${reason}`);
+    return;
+  }
   await Deno.rename(new URL("main.js", FOLDER), new URL("main.ts", FOLDER));
   await Deno.mkdir(new URL("postgres/", FOLDER));
   for (const [module, address] of Object.entries(LOADED)) {
