@@ -3,6 +3,7 @@ import { everyKeyOf } from "../../../../lib/databases/views/key_range.ts";
 import { KeyTemplate } from "../../../../lib/databases/views/key_template.ts";
 import { keyOf } from "../../../../lib/databases/views/view_mapping.ts";
 import { parseViews } from "../../../../lib/databases/views/views_file.ts";
+import { latin1Text } from "../../../../store/base/bytes.ts";
 import { withParameters } from "../../../../lib/databases/views/view.ts";
 
 const GOOD = `{
@@ -77,6 +78,16 @@ Deno.test("the texts of a template do not overlap in a key", () => {
   assertEquals(template.match("a::b:"), null);
   assertEquals(template.match("a:b:2:"), null);
   assertEquals(KeyTemplate.parse("a:{x}:").match("a:"), null);
+});
+
+Deno.test("letters beyond ASCII in the keys of a view", () => {
+  const text =
+    `{ "größe:{id}": { "query": "SELECT {id}", "max-age": 1, "changes": { "size": "größe:*" } } }`;
+  const views = parseViews(text, "views.json", ["größe:"]);
+  assertEquals(views.find(latin1Text(new TextEncoder().encode("größe:7")))!.values, ["7"]);
+  assertEquals(mistakes(text, ["maß:"]), [
+    "views.json:1: view größe:{id}: its keys are no rows: start with --rows größe:, too",
+  ]);
 });
 
 Deno.test("mistakes in a file of views name their line", () => {
