@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { History } from "../../../../lib/admin/dashboard/history.ts";
 import { Recorder } from "../../../../lib/admin/dashboard/recorder.ts";
 import { COLUMNS, takeSnapshot } from "../../../../lib/admin/dashboard/series.ts";
+import { parseStats } from "../../../support/sessions/side.ts";
 import { ConversationSide } from "../../../support/sessions/conversation_side.ts";
 
 Deno.test("a history keeps the last rows, the oldest first; unknown numbers are null", () => {
@@ -10,6 +11,9 @@ Deno.test("a history keeps the last rows, the oldest first; unknown numbers are 
   for (let second = 1; second <= 5; second++) history.add(second, [second / 4, NaN]);
   assertEquals(history.rows(), [[3, 0.75, null], [4, 1, null], [5, 1.25, null]]);
 });
+
+/** More short values than fit into the least memory. */
+const FLOOD = 30_000;
 
 /** A recorder over a store, and a clock that the test moves. */
 class Recorded extends ConversationSide {
@@ -45,6 +49,24 @@ Deno.test("counters become rates, states stay; stats reset gives no negative rat
   assertEquals(idle.get("p99_us"), null);
   peer.ask("stats reset\r\nget a\r\n");
   assertEquals([...side.tick().values()].every((value) => value === null || value >= 0), true);
+});
+
+Deno.test("the age of evicted items is that of the classes that have evicted", () => {
+  using side = new Recorded(["-m", "1"]);
+  const peer = side.connect();
+  const evictedAge = (): number | null | undefined => side.tick().get("class_evicted_time");
+  const store = (key: number, length: number): string =>
+    peer.ask(`set ${key} 0 0 ${length} noreply\r\n${"x".repeat(length)}\r\n`);
+  side.tick();
+  for (let key = 0; key < FLOOD / 2; key++) store(key, 1);
+  assertEquals(evictedAge(), null);
+  side.advanceNow(60);
+  for (let key = FLOOD / 2; key < FLOOD; key++) store(key, 1);
+  store(FLOOD, 5000);
+  const ages = parseStats(peer.ask("stats items\r\n")).entries()
+    .filter(([name]) => name.endsWith(":evicted_time")).map(([, age]) => age);
+  assertEquals([...ages].sort(), [0, 60]);
+  assertEquals(evictedAge(), 60);
 });
 
 Deno.test("a row a minute is kept beside a row a second", () => {
