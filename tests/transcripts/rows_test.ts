@@ -57,7 +57,7 @@ const ALWAYS: readonly (readonly [reason: string, places: Places])[] = [
   }],
   ["`md I`, `md x`, `ms I`", {
     "locks.txt": ["meta commands +4"],
-    "meta.txt": ["md I marks +2", "md I T +1", "ma E: +1", "md I again: +1", "ms I with +4", "ms I keeps +3", "md with +3", "md x empties +1", "md x with +1", "md x I +1"],
+    "meta.txt": ["md I marks +2", "md I T +1", "ma E: +1", "md I again: +1", "ms I with +4", "an older +3", "ms I keeps +3", "md with +3", "md x empties +1", "md x with +1", "md x I +1"],
     "meta_leases.txt": ["md I +1", "md C +4"],
   }],
   ["`E` of `ms` and `ma`", { "meta.txt": ["E chooses +0", "E with +1"], "meta_leases.txt": ["leases take +2"] }],
