@@ -264,6 +264,18 @@ Deno.test("an absent row is leased, and its holder makes it", () => {
   );
 });
 
+Deno.test("lease list shows leases of clients, not reads of rows in progress", () => {
+  using rows = new Rows();
+  const [holder, reader, lister] = [rows.connect(), rows.connect(), rows.connect()];
+  const [, id] = /^VALUE k \d+ 1 (\d+)\r\n/.exec(rows.ask(holder, "getss 10 k\r\n"))!;
+  assertEquals(reader.ask("get other\r\n"), "");
+  const taken = rows.take();
+  assertEquals(lister.ask("lease list\r\n"), `LEASE k ${id} 10\r\nEND\r\n`);
+  rows.answer(taken);
+  rows.run();
+  assertEquals(reader.ask(""), "END\r\n");
+});
+
 Deno.test("a writer with an update token ends a client's lease; a writer of the row does not", () => {
   using rows = new Rows();
   const [holder, other] = [rows.connect(), rows.connect()];
