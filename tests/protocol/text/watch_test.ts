@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import { KEY_LENGTH_MAX, REPLY_BYTES } from "../../../store/limits.ts";
 import { CONTROL } from "../../../store/memory/memory.ts";
 import { WATCHERS_MAX } from "../../../store/memory/watch_layout.ts";
 import { opcodeOf, packetText } from "../../support/sessions/binary_text.ts";
@@ -182,6 +183,20 @@ Deno.test("a watcher that does not read loses lines and is told how many", () =>
   assertEquals(stats.get("log_worker_written"), asked + 1);
   assertEquals(stats.get("log_watcher_sent"), kept + 1);
   assertEquals(stats.get("log_watcher_skipped"), asked - kept);
+});
+
+Deno.test("a watcher is served on when its lines do not fit into one buffer of replies", () => {
+  const side = new ConversationSide(["-o", "watcher_logbuf_size=1024"]);
+  const watcher = side.connect();
+  watcher.ask("watch\r\n");
+  const asked = Math.ceil(2 * REPLY_BYTES / KEY_LENGTH_MAX);
+  const peer = side.connect();
+  peer.ask(`get ${"k".repeat(KEY_LENGTH_MAX)}\r\n`.repeat(asked));
+  const lines = watcher.resume();
+  assert(lines.length > 2 * REPLY_BYTES);
+  assertEquals(told(lines).length, asked);
+  peer.ask("get a\r\n");
+  assertEquals(told(watcher.resume()).length, 1);
 });
 
 Deno.test("a watcher's thread is woken once for the lines it has not taken", () => {
