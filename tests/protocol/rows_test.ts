@@ -140,6 +140,17 @@ Deno.test("the binary protocol waits in the same way", () => {
   assertStringIncludes(rows.ask(peer, set + gets.map(packetText).join("")), "khello");
 });
 
+Deno.test("binary Increment and Decrement with no time for a row change it, and make none", () => {
+  using rows = new Rows();
+  const peer = rows.connect();
+  const extras = `${"\0".repeat(7)}\x02${"\0".repeat(8)}\xff\xff\xff\xff`;
+  const asked = [0x05, 0x06].map((opcode) => packetText({ opcode, key: "k", extras }));
+  for (const packet of asked) assertStringIncludes(rows.ask(peer, packet), "Not found");
+  rows.ask(rows.connect(), "set k 0 0 1\r\n7\r\n");
+  const numbers = asked.map((packet) => rows.ask(peer, packet).slice(-8));
+  assertEquals(numbers, ["\x09", "\x07"].map((number) => number.padStart(8, "\0")));
+});
+
 Deno.test("binary gets before one that waits are answered once", () => {
   using rows = new Rows();
   const peer = rows.connect();
