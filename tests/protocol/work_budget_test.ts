@@ -8,6 +8,8 @@ import { bytesOf, textOf } from "../support/sessions/side.ts";
 const ITEMS = 20_000;
 const LEASES = 2000;
 const HOT_TOKENS = 1000;
+/** More than one step of `quarantine` removes. */
+const LOCKS = 500;
 const SLICE_REQUESTS = 500;
 const SLICE_UNITS = 1000;
 /** A step of long work, or a line of 1,024 keys, may be begun just before the end of a hold or a slice. */
@@ -30,7 +32,7 @@ function filled(threads = 1): ConversationSide {
   for (let at = 0; at < LEASES; at++) peer.ask(`getss 100 lease:${at}\r\n`);
   for (let at = 0; at < LEASES; at++) peer.ask(`token get token:${at} owner\r\n`);
   for (let at = 0; at < HOT_TOKENS; at++) peer.ask("token get hot\r\n");
-  for (let at = 0; at < 500; at++) peer.ask(`lock ${itemKey(at)}\r\n`);
+  for (let at = 0; at < LOCKS; at++) peer.ask(`lock ${itemKey(at)}\r\n`);
   return side;
 }
 
@@ -115,6 +117,16 @@ for (const command of LONG) {
     conversation.end();
   });
 }
+
+Deno.test("quarantine on removes every locked value, in slices", () => {
+  const side = filled();
+  const peer = side.connect();
+  let slices = 0;
+  peer.between = () => assertLess(++slices, SLICES_MAX);
+  assertEquals(peer.ask("quarantine on\r\nlock list\r\n"), "OK\r\nEND\r\n");
+  for (const at of [0, LOCKS - 1]) assertEquals(peer.ask(`get ${itemKey(at)}\r\n`), "END\r\n");
+  side.check();
+});
 
 Deno.test("slabs reassign is charged with the chunks that it empties", () => {
   const side = filled();
