@@ -1,5 +1,6 @@
 import { assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { OPCODES } from "../../protocol/binary_opcodes.ts";
+import { CONTROL } from "../../store/memory/memory.ts";
 import type { RowRequest } from "../../store/row_cache.ts";
 import { packetText } from "../support/sessions/binary_text.ts";
 import type { ConversationPeer } from "../support/sessions/conversation_side.ts";
@@ -113,6 +114,28 @@ Deno.test("a row that is too old for a cas, and one that the database refuses", 
     "EXISTS\r\nSTORED\r\nSERVER_ERROR no such luck\r\n" +
       "CLIENT_ERROR rows have no expiry time; see --row-expiry\r\nHD c103\r\n",
   );
+});
+
+Deno.test("ma T changes the expiry time of a row, where rows have one", () => {
+  using rows = new Rows(["--row-expiry", "column"]);
+  const peer = rows.connect();
+  const timeLeft = (): number =>
+    rows.rows.get("k")!.expiresUnixSec! - rows.thread.memory.control[CONTROL.STARTED_UNIX_SEC]!;
+  rows.ask(peer, "set k 0 500 1\r\n1\r\n");
+  assertEquals([rows.ask(peer, "ma k\r\n"), timeLeft()], ["HD\r\n", 502]);
+  assertEquals([rows.ask(peer, "ma k T60\r\n"), timeLeft()], ["HD\r\n", 62]);
+  assertEquals([rows.ask(peer, "ma l N60 J5\r\nma k N90 T70\r\n"), timeLeft()], [
+    "HD\r\nHD\r\n",
+    72,
+  ]);
+  using without = new Rows();
+  const other = without.connect();
+  without.ask(other, "set k 0 0 1\r\n1\r\n");
+  assertEquals(
+    other.ask("ma k T60\r\n"),
+    "CLIENT_ERROR rows have no expiry time; see --row-expiry\r\n",
+  );
+  assertEquals(without.ask(other, "ma k v\r\n"), "VA 1\r\n2\r\n");
 });
 
 Deno.test("values of every size go through the database", () => {
