@@ -6,9 +6,13 @@ import {
   SLOWED_MAX,
 } from "../../../lib/auth/authenticator.ts";
 import { hashPassword } from "../../../lib/auth/scrypt.ts";
+import { WAIT_MS_MAX } from "../../../lib/auth/throttle.ts";
 import { parseUserFile } from "../../../lib/auth/user_file.ts";
 import { Access } from "../../../protocol/auth/access.ts";
 import { bytesOf } from "../../support/sessions/side.ts";
+
+/** Hashes of one address that may be queued. */
+const QUEUED_OF_ADDRESS_MAX = 16;
 
 /** A clock that the test moves. */
 class TestWorld implements AuthenticatorContext {
@@ -125,11 +129,36 @@ Deno.test("hashes of one address do not keep another one waiting", async () => {
     { length: HASH_QUEUE_MAX + 100 },
     (_, index) => authenticator.check(attempt("a", `no${index}`)),
   );
-  // Behind at most the sixteen that one address may have in the queue.
+  // Behind at most those that one address may have in the queue.
   assertEquals(await authenticator.check(attempt("a", "right", "b")), Access.ADMIN);
   authenticator.stop();
   assert((await Promise.all(guesses)).every((access) => access === Access.NONE));
   assertEquals(await authenticator.check(attempt("a", "right", "b")), Access.NONE);
+});
+
+Deno.test("hashes of clients that are gone leave room for others of their address", async () => {
+  const hash = await hashPassword(bytesOf("right"));
+  const world = new TestWorld();
+  const authenticator = new Authenticator(users(`a:${hash}`), world);
+  const inProgress = ["b", "c"].map((address) =>
+    authenticator.check(attempt("a", `no ${address}`, address))
+  );
+  let isAwaited = true;
+  const gone = Array.from(
+    { length: QUEUED_OF_ADDRESS_MAX },
+    (_, index) =>
+      authenticator.check({ ...attempt("a", `no${index}`), isAwaited: () => isAwaited }),
+  );
+  isAwaited = false;
+  const refused = await Promise.all([...inProgress, ...gone]);
+  assert(refused.every((access) => access === Access.NONE));
+  // Their failures are forgotten.
+  await world.advance(3_600_000);
+  const late = authenticator.check(attempt("a", "right"));
+  await tasks();
+  // The end of the wait of one that is refused unchecked.
+  await world.advance(WAIT_MS_MAX);
+  assertEquals(await late, Access.ADMIN);
 });
 
 Deno.test("clients that are gone are not checked", async () => {
