@@ -264,6 +264,26 @@ for (const [reply, answer, problem] of REPLIES) {
   });
 }
 
+Deno.test("the value of a write counts as copied until the write is answered, whatever the answer", async () => {
+  await using rows = new Setting();
+  const serverRows = rows.cache.rows!;
+  const take = serverRows.take.bind(serverRows);
+  const copied: number[] = [];
+  serverRows.take = (max, copiedBytes) => {
+    copied.push(copiedBytes!);
+    return take(max, copiedBytes).map((request) => ({ ...request, valueLength: 100 }));
+  };
+  for (const [reply] of REPLIES) {
+    await rows.ask(RowKind.STORE, "a", "x".repeat(100));
+    assertEquals(copied.at(-1), 100);
+    rows.writes.at(-1)!.answer([reply]);
+    await rows.settle();
+    serverRows.requests.ring();
+    await rows.settle();
+    assertEquals(copied.at(-1), 0, reply.kind);
+  }
+});
+
 Deno.test("writes gather while one is under way; those that are postponed go again, before later ones", async () => {
   await using rows = new Setting();
   const [one, two, three] = [
