@@ -308,6 +308,30 @@ Deno.test("a reply's time begins when the connection is ready, not when it is di
     assertEquals(await client.get("k"), undefined);
   }));
 
+Deno.test("a lock may be waited for longer than other replies", async () => {
+  let grant: (() => void) | undefined;
+  const server = createServer((socket) =>
+    socket.on("error", () => {}).on("data", (bytes) => {
+      const line = `${bytes}`;
+      if (line.startsWith("lock ")) grant = () => void socket.write("OK 5\r\n");
+      else if (line.startsWith("unlock ")) socket.write("OK\r\n");
+    })
+  );
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as { port: number };
+  const client = new Client(`127.0.0.1:${port}`, { replyMs: 50, connectMs: 20_000 });
+  const locked = client.lock("k", { waitMs: 3_600_000 }).catch((error) => error);
+  await until(() => grant !== undefined);
+  // Its time has begun later than that of the lock.
+  await assertRejects(() => client.get("k"), TimeoutError);
+  grant!();
+  const section = await locked;
+  assertEquals(section.fence, 5);
+  await section[Symbol.asyncDispose]();
+  await client.close();
+  await new Promise((resolve) => server.close(resolve));
+});
+
 Deno.test("commands under a lock have their own time, however long the lock was waited for", async () => {
   await using peer = new ScriptedPeer((line) => line.startsWith("mg ") ? [] : answer(line));
   await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 50 });
