@@ -414,6 +414,16 @@ Deno.test("put reports a server that does not confirm an invalidation, and offer
   assertEquals(await cache.get("k"), undefined);
 });
 
+Deno.test("put whose commit fails while a server is down tells why the commit failed", async () => {
+  await using peer = new ScriptedPeer(() => ["close"]);
+  await using cache = new Cache(`127.0.0.1:${peer.port}`);
+  const failure = new Error("the database is full");
+  const put = cache.put("k", () => Promise.reject(failure), { limitMs: 10 });
+  const error = await put.catch((error) => error);
+  assert(error instanceof UnfinishedError, `${error}`);
+  assertEquals([error.keys, error.cause], [["k"], failure]);
+});
+
 Deno.test("put with tokens: uncacheable until the commit's outcome is known", async () => {
   await using server = await startLeased();
   await using cache = new Cache(`127.0.0.1:${server.port}`);
