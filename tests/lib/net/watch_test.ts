@@ -36,7 +36,7 @@ test("watch tells of what happens on all threads", async (start) => {
   await server.stop();
 });
 
-test("conn_close says why, as memcached does", async (start) => {
+test("conn_close says who and why, as memcached does", async (start) => {
   await using server = await start();
   using watcher = await server.connect();
   await watcher.ask("watch connevents\r\n", "OK\r\n");
@@ -55,6 +55,11 @@ test("conn_close says why, as memcached does", async (start) => {
     await client.rest();
     const closed = (await linesUntil(watcher, "type=conn_close")).at(-1)!;
     assertEquals(/reason=(\w+)/.exec(closed)![1], reason, sent);
+    const { port } = client.socket.localAddr as Deno.NetAddr;
+    assertMatch(
+      closed,
+      new RegExp(`type=conn_close rip=127\\.0\\.0\\.1 rport=${port} transport=tcp `),
+    );
   }
   await server.stop();
 });
