@@ -4,7 +4,7 @@ import { ConnectionBuffers, PortableConnection } from "../../../../lib/net/porta
 import { ConnectionKind } from "../../../../store/connections.ts";
 import { ConversationSide } from "../../../support/sessions/conversation_side.ts";
 import { until } from "../../../support/servers/server_process.ts";
-import { bytesOf } from "../../../support/sessions/side.ts";
+import { bytesOf, textOf } from "../../../support/sessions/side.ts";
 
 /** Makes a connection of that socket, whose conversation is fed to the store of `side`. */
 function connectionOf(
@@ -92,4 +92,36 @@ Deno.test("a buffer that a read may still write to is not lent again", async () 
   close(null);
   await ended;
   assertEquals(pool!.memoryCount, kept - 1);
+});
+
+Deno.test("what a peer sends in pieces while it waits for a lock is executed in its order", async () => {
+  const side = new ConversationSide();
+  const holder = side.connect();
+  holder.ask("set k 0 0 1\r\n1\r\nlock k\r\n");
+  const pieces = ["lock k 60000\r\nincr k", " 4\r\nin", "cr k 20\r", "\n"];
+  const { promise: closed, resolve: close } = Promise.withResolvers<null>();
+  let reads = 0;
+  let received = "";
+  const socket = {
+    read: (buffer: Uint8Array) => {
+      const piece = pieces[reads++];
+      if (piece === undefined) return closed;
+      buffer.set(bytesOf(piece));
+      return Promise.resolve(piece.length);
+    },
+    write: (bytes: Uint8Array) => {
+      received += textOf(bytes);
+      return Promise.resolve(bytes.length);
+    },
+    close: () => {},
+  } as unknown as Deno.Conn;
+  const connection = connectionOf(socket, side, new ConnectionBuffers());
+  const ended = connection.serve(() => {});
+  await until(() => reads > pieces.length);
+  holder.ask("unlock k\r\n");
+  connection.resume();
+  await until(() => received !== "");
+  close(null);
+  await ended;
+  assertEquals(received, "OK\r\n5\r\n25\r\n");
 });
