@@ -159,7 +159,7 @@ testPostgres(
     await server.execute("CREATE TABLE kv (id bigint PRIMARY KEY, value bytea)", url);
     const error = await assertRejects(() => openPostgres(url, DEFAULT_TABLE, SETTINGS), Error);
     const options = ["--key-column", "--value-column", "--version-column", "--flags-column"];
-    for (const word of [...options, "--table", "key, value, version and flags", "origin init"]) {
+    for (const word of [...options, "--table", "key, value, version and flags", "rows init"]) {
       assertStringIncludes(error.message, word);
     }
   },
@@ -272,7 +272,7 @@ testPostgres(
     await server.execute("CREATE ROLE application LOGIN", url);
     await server.execute(Deno.readTextFileSync(path("contrib/proxy_user.sql")), url);
     const as = (user: string): string => url.replace("postgres@", `${user}@`);
-    await withBackend(as("origin"), async (backend, epoch) => {
+    await withBackend(as("proxy"), async (backend, epoch) => {
       assertEquals((await backend.write(KEY, 1, epoch, set("x"))).kind, "committed");
       assertEquals((await backend.read(KEY)).version, 1);
       await backend.purgeApplied(Date.now() + 1000);

@@ -2,7 +2,7 @@ import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "
 import { sharedPostgres, testDatabases } from "../../support/servers/databases.ts";
 import { HAS_POSTGRES, PostgresServer } from "../../support/servers/postgres.ts";
 import { runInit, startOrigin } from "../../support/servers/origin_process.ts";
-import { path, runToEnd } from "../../support/servers/server_process.ts";
+import { MAIN, path, runToEnd } from "../../support/servers/server_process.ts";
 import { needs } from "../../support/needs/needs.ts";
 
 const USAGE_ERROR = 64;
@@ -71,6 +71,8 @@ Deno.test(
 
 Deno.test("a lock file without the driver of PostgreSQL is named as such, with the one that has it", async () => {
   const { code, stderr } = await runToEnd({
+    // A bundle has the driver in it.
+    main: MAIN,
     permissions: ["--allow-all"],
     args: ["rows", "init", "--run", "--db", "postgres://127.0.0.1:1/x"],
   });

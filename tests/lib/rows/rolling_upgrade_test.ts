@@ -2,7 +2,7 @@
 import { assert } from "@std/assert";
 import { needs } from "../../support/needs/needs.ts";
 import { isInstalled } from "../../support/servers/peers.ts";
-import { path, ServerProcess } from "../../support/servers/server_process.ts";
+import { path, program, ServerProcess } from "../../support/servers/server_process.ts";
 
 /** The last commit before the rooms were made anew. Nodes of it speak the version of today. */
 const EARLIER = "a6e5f514";
@@ -31,7 +31,7 @@ class Release implements Disposable {
   }
 }
 
-async function start(main: string | undefined, ...args: string[]): Promise<ServerProcess> {
+async function start(main: string, ...args: string[]): Promise<ServerProcess> {
   return await ServerProcess.start({ io: "native", permissions: ["--allow-all"], main, args });
 }
 
@@ -55,9 +55,9 @@ for (const earlier of ["node", "origin"] as const) {
     using release = new Release();
     const { folder, main } = release;
     const db = ["--db", `sqlite:${folder}/rows.db`];
-    await using origin = await start(earlier === "origin" ? main : undefined, ...db);
+    await using origin = await start(earlier === "origin" ? main : program(), ...db);
     const at = ["--origin", `127.0.0.1:${origin.port}`];
-    await using node = await start(earlier === "node" ? main : undefined, ...at);
+    await using node = await start(earlier === "node" ? main : program(), ...at);
     await writeAndRead([origin, node]);
   });
 }

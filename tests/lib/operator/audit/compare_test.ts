@@ -310,13 +310,11 @@ Deno.test("the options of an audit", () => {
   );
   assertEquals([named.options.timeoutMs, named.options.caches], [77, []]);
   const bad = read("--origin", "h", "--cache", ":2");
-  assertEquals(bad.kind === "refuse" && bad.errors.map((error) => error.slice(0, 14)), [
-    '--origin "h": m',
-    '--cache ":2": ',
-  ]);
+  const places = bad.kind === "refuse" && bad.errors.map((error) => error.replace(/: .*/, ""));
+  assertEquals(places, ['--origin "h"', '--cache ":2"']);
   const help = read("--help");
   assertEquals(
     help.kind === "print" && help.text.split("\n")[0],
-    "leased 1.2.3: compares caches with the database behind an update-token origin",
+    "leased 1.2.3: compares caches with the database behind an origin",
   );
 });
