@@ -1,4 +1,4 @@
-import { entryAt, kindOf } from "../process/file_kinds.ts";
+import { entryAt, kindOf, targetAt } from "../process/file_kinds.ts";
 import { reasonOf } from "../process/reason.ts";
 import { JOURNAL_NAMES, type JournalFile, type JournalFiles } from "./token_journal.ts";
 
@@ -97,7 +97,7 @@ export class StateFolder implements JournalFiles {
         `the state directory ${this.#path} was replaced; start the server again`,
       );
     }
-    if (isSame(statOrNull(this.#pathOf(LOCK_NAME)), this.#lock.statSync())) return;
+    if (isSame(targetAt(this.#pathOf(LOCK_NAME)), this.#lock.statSync())) return;
     const lock = this.#openLock();
     this.#lock.close();
     this.#lock = lock;
@@ -141,19 +141,9 @@ function isSame(a: Identity | null, b: Identity): boolean {
   return a !== null && a.dev === b.dev && a.ino === b.ino;
 }
 
-/** Returns a file's metadata, or null if the file does not exist. */
-function statOrNull(path: string): Deno.FileInfo | null {
-  try {
-    return Deno.statSync(path);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return null;
-    throw error;
-  }
-}
-
 /** Creates a folder that survives a power cut. */
 function makeFolder(path: string): void {
-  if (statOrNull(path) !== null) return;
+  if (targetAt(path) !== null) return;
   Deno.mkdirSync(path, { recursive: true, mode: 0o700 });
   try {
     syncFolder(path.replace(/\/*[^/]+\/*$/, "") || (path.startsWith("/") ? "/" : "."));
