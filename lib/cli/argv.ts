@@ -2,6 +2,7 @@ import {
   type OptionGroup,
   type OptionRow,
   type OptionValues,
+  REMOVED_OPTIONS,
   type RowOf,
   type SERVER_OPTIONS,
   UNSUPPORTED_WORDS,
@@ -175,6 +176,8 @@ class Parser {
   }
 
   #unknown(flag: string, similar = flag): string {
+    const successor = REMOVED_OPTIONS.get(flag.slice(2));
+    if (successor !== undefined) return `${flag} is gone: ${successor}`;
     const known = [...this.#rows.values()].filter((row) => row[8] === undefined);
     return `unknown option ${flag}${didYouMean(similar, known.map((row) => `--${row[0]}`))}`;
   }

@@ -5,11 +5,8 @@ import { tokenPersistence } from "./store_options.ts";
 type Values = ServerArguments["values"];
 type Name = keyof Values;
 
-/** Options of listed caches. */
-const OF_CACHES = ["cache-timeout", "cache-login", "cache-ca-cert"] as const;
 /** Options of an origin. */
 const OF_ORIGIN = [
-  ...["cache", "caches", ...OF_CACHES] as const,
   ...["table", "key-column", "value-column", "version-column", "flags-column"] as const,
   ...["expiry-column", "db-connections", "applied-ttl", "member-time", "member-drift"] as const,
   ...["standby", "take-over", "follow", "lag-max", "lag-quarantine", "views"] as const,
@@ -47,11 +44,6 @@ const NEEDS:
         ["expiry-column"],
         (values) => !isOrigin(values) || values["row-expiry"] === "column",
         "--row-expiry column",
-      ],
-      [
-        OF_CACHES,
-        (values) => !isOrigin(values) || values.cache.length > 0 || values.caches !== "",
-        "--cache or --caches",
       ],
     ];
 

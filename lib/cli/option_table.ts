@@ -266,13 +266,13 @@ const ROWS = [
   ["member-time",    "",   "whole",  "milliseconds",   100, 3600000, "2000",           "with --db: how long a node serves rows after its origin's last answer, and with PostgreSQL, how long this server does while the database does not answer; the next origin waits as long, unless this one was shut down and had no nodes"],
   ["member-drift",   "",   "whole",  "percent",          0, 1000,  "10",               "with --db: how much slower the clocks of nodes may run; an origin waits so much longer before it writes without a node"],
   ["origin",         "",   "list",   "host:port",     NONE, NONE,  "",                 "be a node: read and write rows through this origin, a server with --db; separate several with commas, they are tried in their order"],
-  ["node-name",      "",   "text",   "name",          NONE, NONE,  "",                 "with --origin: name of this node in the origin's list of caches; by default the address it listens on"],
+  ["node-name",      "",   "text",   "name",          NONE, NONE,  "",                 "with --origin: name of this node in the origin's list of nodes; by default the address it listens on"],
   ["origin-login",   "",   "text",   "path",          NONE, NONE,  "",                 "file with the line user:password for an origin that asks for passwords; the level node is needed"],
   ["origin-ca-cert", "",   "text",   "path",          NONE, NONE,  "",                 "reach the origin over TLS, and verify it against these certificates in PEM, beside the runtime's root certificates"],
   ["follow",         "",   "switch", "",              NONE, NONE,  "",                 "with --db: read the database's log, and delete rows that other programs change; `init --follow` prepares the database"],
   ["views",          "",   "text",   "file",          NONE, NONE,  "",                 "with --follow: file of views, keys whose values are results of queries; SIGHUP reads it again"],
   ["lag-max",        "",   "whole",  "milliseconds",   100, INT31, "10000",            "with --follow: /health fails when changes have not been applied for so long"],
-  ["lag-quarantine", "",   "switch", "",              NONE, NONE,  "",                 "with --follow: while /health fails for --lag-max, rows are read from the database and kept nowhere, and listed caches are emptied and store nothing"],
+  ["lag-quarantine", "",   "switch", "",              NONE, NONE,  "",                 "with --follow: while /health fails for --lag-max, rows are read from the database and kept nowhere"],
 ] as const satisfies readonly OptionRow[];
 
 // deno-fmt-ignore
@@ -289,23 +289,9 @@ const VIEWS = [
 ] as const satisfies readonly OptionRow[];
 
 // deno-fmt-ignore
-const LISTED_CACHES = [
-  ["cache",         "",   "list",   "host:port",          NONE, NONE,  "127.0.0.1:11211", "cache that may hold rows; name every one: writes delete in all of them; separate several with commas, or repeat the option"],
-  ["caches",        "",   "text",   "file",               NONE, NONE,  "",                "file of caches instead of --cache, one host:port [weight] a line; SIGHUP reads it again"],
-  ["cache-timeout", "",   "whole",  "milliseconds",          1, INT31, "1000",            "how long a cache may take; a cache that does not answer makes writes fail"],
-  ["cache-login",   "",   "text",   "path",               NONE, NONE,  "",                "file with the line user:password with which the server authenticates to caches"],
-  ["cache-ca-cert", "",   "text",   "path",               NONE, NONE,  "",                "reach caches over TLS, and verify them against these certificates in PEM, beside the runtime's root certificates"],
-] as const satisfies readonly OptionRow[];
-
-// deno-fmt-ignore
-const ROW_CACHES = [
-  ["cache",         "",   "list",   "host:port",          NONE, NONE,  "",                "with --db: another cache that may hold rows; name every one: writes delete in all of them; separate several with commas, or repeat the option"],
-] as const satisfies readonly OptionRow[];
-
-// deno-fmt-ignore
 const AUDIT = [
   ["origin",        "",   "text",   "host:port",     NONE, NONE,  "127.0.0.1:11311", "server that reads the database"],
-  ["cache",         "",   "list",   "host:port",     NONE, NONE,  "",                "cache to compare; separate several with commas, or repeat the option; by default every cache of the origin"],
+  ["cache",         "",   "list",   "host:port",     NONE, NONE,  "",                "cache to compare; separate several with commas, or repeat the option; by default the origin's own and those of its nodes without --node-name"],
   ["origin-login",  "",   "text",   "path",          NONE, NONE,  "",                "file with the line user:password for an origin that asks for passwords"],
   ["cache-login",   "",   "text",   "path",          NONE, NONE,  "",                "file with the line user:password for caches that ask for passwords; the level admin is needed to list keys"],
   ["origin-ca-cert", "",  "text",   "path",          NONE, NONE,  "",                "reach the origin over TLS, and verify it against these certificates in PEM, beside the runtime's root certificates"],
@@ -360,8 +346,6 @@ export const SERVER_OPTIONS = [
     ...ROWS,
     ...pick(DATABASE, "table", "key-column", "value-column", "version-column", "flags-column"),
     ...pick(DATABASE, "db-connections", "db-timeout", "applied-ttl"),
-    ...ROW_CACHES,
-    ...pick(LISTED_CACHES, "caches", "cache-timeout", "cache-login", "cache-ca-cert"),
   ]],
   ["Locks", LOCKS],
   ["Restart", RESTART],
@@ -409,6 +393,17 @@ export const UNSUPPORTED_WORDS: readonly (readonly [prefix: string, reason: stri
   ["ext_", "items live in memory only; raise -m, or run several servers"],
   ["proxy_", "memcached's built-in proxy is not supported; use mcrouter, or memcached as a proxy"],
 ];
+
+const NO_LIST =
+  "an origin has no list of caches; make each of them a node (--origin), see docs/nodes.md";
+/** Options of earlier versions, by long name, and what takes their place. */
+export const REMOVED_OPTIONS: ReadonlyMap<string, string> = new Map([
+  ["cache", NO_LIST],
+  ["caches", NO_LIST],
+  ["cache-timeout", NO_LIST],
+  ["cache-login", NO_LIST],
+  ["cache-ca-cert", NO_LIST],
+]);
 
 /** Why a range ends where it does, for errors: by long name. */
 export const RANGE_REASONS: Readonly<Record<string, string>> = {

@@ -3,7 +3,7 @@ import type { TransportEvent } from "../net/transport.ts";
 import type { NodeState } from "./flows/node_list.ts";
 import type { RowsCommand, RowsMessage, RowsStart } from "./messages.ts";
 
-/** The database, or the list of caches, cannot be used. */
+/** The database, or a file of the options, cannot be used. */
 export class DatabaseThreadError extends Error {
   override readonly name = "DatabaseThreadError";
   /** Whether the command line, or a file that it names, is wrong. */

@@ -1,5 +1,5 @@
 /// <reference lib="deno.worker" />
-// The entry module of the thread that speaks to the database and to the listed caches.
+// The entry module of the thread that speaks to the database, or to an origin.
 import { reasonOf } from "../process/reason.ts";
 import type { RowsCommand, RowsMessage, RowsStart } from "./messages.ts";
 import { NodeThread } from "./nodes/node_thread.ts";

@@ -24,7 +24,7 @@ export interface RowsStart {
 /** Messages of the main thread to the database thread. */
 export type RowsCommand =
   | { readonly kind: "start"; readonly start: RowsStart }
-  /** Reads the file of caches again. */
+  /** Reads the file of views again. */
   | { readonly kind: "reload" }
   /** Answers what has been taken, and closes the database. */
   | { readonly kind: "stop" };

@@ -1,20 +1,10 @@
-import type { CacheAddress } from "./caches/caches_file.ts";
 import type { DatabaseOptions } from "../databases/open_backend.ts";
 import type { TakeoverRule } from "./flows/takeover.ts";
 
-/** The database and the listed caches of a server with rows. Plain data, for the database's thread. */
+/** The database of a server with rows. Plain data, for the database's thread. */
 export interface RowsOptions extends DatabaseOptions {
   /** The treatment of expiry times: an error, nothing, or a value of the column `names.expiry`. */
   readonly expiry: "refuse" | "ignore" | "column";
-  /** Those of `--cache`; none with `--caches`. */
-  readonly caches: readonly CacheAddress[];
-  /** The file of `--caches`; "": none. */
-  readonly cachesPath: string;
-  readonly cacheTimeoutMs: number;
-  /** Path of the file with the name and the password for caches; "": none. */
-  readonly cacheLoginFile: string;
-  /** Path of the certificates that verify those of caches; "": caches are reached without TLS. */
-  readonly cacheCaCertPath: string;
   /** The server's conduct towards another origin. */
   readonly takeover: TakeoverRule;
   /** The source of the right to serve rows from the cache, as errors name it; undefined: the right has no end. */

@@ -33,21 +33,7 @@ function nodeNeeds({ origins, loginFile, caCertPath }: NodeOptions): Need[] {
 }
 
 function originNeeds(rows: RowsOptions): Need[] {
-  const purpose = "delete in the listed caches";
-  return [
-    ...databaseNeeds(rows.database),
-    ...rows.caches.map(({ hostname, port }) =>
-      hostNeed(permissionHost(hostname, port), `${purpose} (--cache)`)
-    ),
-    // Which ones the file names, now and later, only its reader knows.
-    ...rows.cachesPath === ""
-      ? []
-      : [{ ...hostNeed(undefined, `${purpose} (--caches)`), optional: true }],
-    ...readNeeds(rows.cachesPath, "--caches"),
-    ...readNeeds(rows.cacheLoginFile, "--cache-login"),
-    ...readNeeds(rows.cacheCaCertPath, "--cache-ca-cert"),
-    ...readNeeds(rows.viewsPath, "--views"),
-  ];
+  return [...databaseNeeds(rows.database), ...readNeeds(rows.viewsPath, "--views")];
 }
 
 function databaseNeeds(database: Database): Need[] {

@@ -1,7 +1,7 @@
 import { readServerAddress } from "../cli/listen.ts";
 import type { RowArguments } from "../cli/options.ts";
 import { valueOr } from "../cli/values.ts";
-import { type CacheAddress, cacheName } from "./caches/caches_file.ts";
+import { hostPortText } from "../net/transport.ts";
 import { type Database, databaseName } from "../databases/base/backend.ts";
 import type { DatabaseOptions } from "../databases/open_backend.ts";
 import type { NodeOptions } from "./nodes/options.ts";
@@ -32,9 +32,6 @@ export function toRowsOptions(
   { values, given }: RowArguments,
   errors: string[],
 ): RowsOptions {
-  if (given.has("cache") && given.has("caches")) {
-    errors.push("--cache and --caches: give one of them");
-  }
   if (values.standby && values["take-over"]) {
     errors.push("--standby and --take-over: give one of them");
   }
@@ -51,11 +48,6 @@ export function toRowsOptions(
     driftShare: values["member-drift"] / 100,
     prefixes: values.rows.length === 0 ? [""] : values.rows,
     expiry: values["row-expiry"],
-    caches: toCaches(values.cache, errors),
-    cachesPath: values.caches,
-    cacheTimeoutMs: values["cache-timeout"],
-    cacheLoginFile: values["cache-login"],
-    cacheCaCertPath: values["cache-ca-cert"],
     tokensMax: values["token-entries"],
     appliedTtlSec: values["applied-ttl"],
     follows: values.follow,
@@ -77,7 +69,9 @@ export function toNodeOptions(
   const origins = values.origin.flatMap((text) => {
     const label = `--origin ${JSON.stringify(text)}`;
     const address = valueOr(undefined, () => readServerAddress(text), errors, label);
-    return address === undefined ? [] : [{ ...address, name: cacheName(address) }];
+    return address === undefined
+      ? []
+      : [{ ...address, name: hostPortText(address.hostname, address.port) }];
   });
   return {
     origins,
@@ -128,15 +122,4 @@ export function toDatabase(text: string, errors: string[]): Database {
     errors.push(`--db ${shown}: must be sqlite:<file> or postgres://<user>@<host>/<database>`);
   }
   return { kind: "sqlite", path };
-}
-
-/** Reads the addresses of `--cache`. */
-function toCaches(texts: readonly string[], errors: string[]): CacheAddress[] {
-  const caches = new Map<string, CacheAddress>();
-  for (const text of texts) {
-    const label = `--cache ${JSON.stringify(text)}`;
-    const address = valueOr(undefined, () => readServerAddress(text), errors, label);
-    if (address !== undefined) caches.set(cacheName(address), { ...address, weight: 1 });
-  }
-  return [...caches.values()];
 }

@@ -5,7 +5,7 @@ import type { RowEdit } from "./row_edits.ts";
 const GROUP_MAX = 256;
 /** Bytes of values in one transaction; one longer value goes alone. */
 const GROUP_BYTES_MAX = 4 * 1024 * 1024;
-/** Groups in progress: one commits while the next one deletes its keys in listed caches. */
+/** Groups in progress: one commits while the next one deletes its keys in nodes. */
 const GROUPS_MAX = 4;
 /** Writes of a group that begins while others are in progress: fewer go with the next one. */
 const FURTHER_GROUP_MIN = 16;

@@ -362,7 +362,7 @@ async function startOrigin(
     },
     died: (reason) => died(process, reason),
   });
-  if ("cachesPath" in rows && (rows.cachesPath !== "" || rows.viewsPath !== "")) {
+  if ("viewsPath" in rows && rows.viewsPath !== "") {
     stop.onHangup(() => origin.reloadFiles());
   }
   return origin;

@@ -68,6 +68,9 @@ export const REFUSAL = {
   BAD_EXPTIME: line("CLIENT_ERROR invalid exptime argument"),
   BAD_DELTA: line("CLIENT_ERROR invalid numeric delta argument"),
   BAD_OWNER: line("CLIENT_ERROR invalid owner: up to 64 printable ASCII characters"),
+  NO_CACHES: line(
+    "CLIENT_ERROR caches is gone: this server has no list of caches; nodes lists its nodes",
+  ),
   BAD_WAIT: line("CLIENT_ERROR invalid wait argument"),
   BAD_SHUTDOWN_MODE: line("CLIENT_ERROR invalid shutdown mode"),
   DETAIL_USAGE: line("CLIENT_ERROR usage: stats detail on|off|dump"),

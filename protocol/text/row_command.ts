@@ -24,13 +24,13 @@ const LATE_REPLY: StoreReply = {
 };
 const NO_REPLY: StoreReply = { put(): void {} };
 
-/** The access that `caches` needs: every writer reads the list, administrators change it. */
-export function cachesAccess({ thread: { request } }: RequestConversation): Access {
+/** The access that `nodes` needs: every reader sees them, administrators forget them. */
+export function nodesAccess({ thread: { request } }: RequestConversation): Access {
   return request.wordCount > 1 ? Access.ADMIN : Access.READ;
 }
 
 /**
- * Hands a command of update tokens or of caches to the database thread: its line, and its value. The reply comes from
+ * Hands a command of update tokens or of nodes to the database thread: its line, and its value. The reply comes from
  * there. Without a database there is no such command.
  *
  * @param valueLength Of the value behind the line, without CR LF; -1: no value.
@@ -75,6 +75,12 @@ function fillCommand(conversation: RequestConversation): Flow {
   const flow = fillBlock(conversation, request.noreply ? NO_REPLY : LATE_REPLY);
   request.next = request.start;
   return flow;
+}
+
+/** Answers clients that delete in each cache of a list. Its lines must not name nodes: they would delete rows. */
+export function caches(conversation: RequestConversation): Flow {
+  const { cache } = conversation.thread;
+  return cache.parking === null ? Flow.UNKNOWN : answer(conversation, REFUSAL.NO_CACHES);
 }
 
 /** `uput <key> <flags> <bytes> <id>`, and the value. */

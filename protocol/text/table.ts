@@ -19,7 +19,7 @@ import { metaSet } from "../meta/set.ts";
 import { getAndTouch, getKeys, MultigetKind } from "./read.ts";
 import { stats, statsAccess } from "./stats.ts";
 import * as tuning from "./tuning.ts";
-import { cachesAccess, node, rowCommand, uput } from "./row_command.ts";
+import { caches, node, nodesAccess, rowCommand, uput } from "./row_command.ts";
 import { quarantine, token, tokenAccess } from "./token.ts";
 import { watch } from "./watch.ts";
 import { arithmetic, remove, store, touch } from "./write.ts";
@@ -80,9 +80,11 @@ const ROWS: readonly Row[] = [
   ["lease",         1,     false,   0,      ADMIN,         lease],
   ["token",         2,     true,    0,      tokenAccess,   token],
   ["uget",          2,     false,   0,      READ,          (c) => rowCommand(c)],
+  ["uread",         2,     false,   0,      READ,          (c) => rowCommand(c)],
   ["uput",          5,     true,    3,      WRITE,         uput],
   ["udelete",       3,     true,    0,      WRITE,         (c) => rowCommand(c)],
-  ["caches",        1,     false,   0,      cachesAccess,  (c) => rowCommand(c)],
+  ["caches",        1,     false,   0,      READ,          caches],
+  ["nodes",         1,     false,   0,      nodesAccess,   (c) => rowCommand(c)],
   ["follow",        4,     false,   0,      READ,          (c) => rowCommand(c)],
   ["node",          5,     false,   4,      NODE,          node],
   ["quarantine",    1,     false,   0,      ADMIN,         quarantine],

@@ -36,35 +36,28 @@ type Measured = () => Promise<LoadFigures>;
 type Compared = readonly [ours: Measured, ...theirs: (readonly [name: string, Measured])[]];
 
 export async function rows(args: readonly string[]): Promise<void> {
-  const options = readOptions(args, { ...DEFAULTS, caches: [1, 4] });
-  const { seconds, databases, caches } = options;
+  const options = readOptions(args, DEFAULTS);
+  const { seconds, databases } = options;
   await using servers = new Servers(1, ALL_CORES);
   const place = await servers.folder(options.folder);
   const bare = loadsOf(await startOrigin(servers, place), seconds);
-  const listed: string[] = [];
-  while (listed.length < Math.max(...caches)) {
-    listed.push(`127.0.0.1:${(await startOrigin(servers, place)).port}`);
-  }
   for (const kind of databases) {
     await using database = await openDatabase(kind, place);
     const alone = (clients: number) =>
       ["the database alone", () => database.writes(clients, seconds)] as const;
-    for (const count of caches) {
-      const all = listed.slice(0, count).flatMap((each) => ["--cache", each]);
-      await using server = await startOrigin(servers, place, ["--db", database.url, ...all]);
-      const own = loadsOf(server, seconds);
-      for (const each of [own, bare]) await each.fill();
-      await compareAll(`${database.name}, listed caches: ${count}`, {
-        hit: [own.hits, ["without --db", bare.hits]],
-        miss: [
-          own.misses,
-          ["a hit without --db", () => bare.gets(1)],
-          ["a read of the database alone", () => database.reads(seconds)],
-        ],
-        one: [() => own.writes(1), alone(1)],
-        many: [() => own.writes(CLIENTS), alone(CLIENTS)],
-      }, options);
-    }
+    await using server = await startOrigin(servers, place, ["--db", database.url]);
+    const own = loadsOf(server, seconds);
+    for (const each of [own, bare]) await each.fill();
+    await compareAll(database.name, {
+      hit: [own.hits, ["without --db", bare.hits]],
+      miss: [
+        own.misses,
+        ["a hit without --db", () => bare.gets(1)],
+        ["a read of the database alone", () => database.reads(seconds)],
+      ],
+      one: [() => own.writes(1), alone(1)],
+      many: [() => own.writes(CLIENTS), alone(CLIENTS)],
+    }, options);
   }
 }
 

@@ -145,7 +145,7 @@ class NodesChaos extends DisturbedRows<Kind, NodesRan> {
 
   #launchOrigin(rule: "--standby" | "--take-over"): ServerProcess {
     const time = ["--member-time", `${MEMBER_MS}`];
-    return this.started(launchOrigin(this.database, [], [...time, rule]));
+    return this.started(launchOrigin(this.database, [...time, rule]));
   }
 
   /** Starts an origin that takes over. */

@@ -238,7 +238,7 @@ class ViewsChaos extends Disturbed<Kind, ViewsRan> {
   }
 
   async #replaceOrigin(): Promise<void> {
-    const origin = launchOrigin(this.#place, [], [
+    const origin = launchOrigin(this.#place, [
       ...["--follow", "--views", `${this.#folder}/views.jsonc`],
       ...["--member-time", `${MEMBER_MS}`, "--take-over"],
     ]);

@@ -183,10 +183,6 @@ export class ConfiguredServer implements AsyncDisposable {
       db: `sqlite:${folder}/db`,
       postgres: `sqlite:${folder}/db`,
     };
-    if (this.given.has("cache") || this.given.has("caches")) {
-      values.cache = await this.#startCache();
-    }
-    Deno.writeTextFileSync(`${folder}/caches`, `${values.cache ?? ""}\n`);
     if (this.given.has("origin")) values.origin = await this.#startOrigin();
     this.#words = words.map((word) =>
       word.replaceAll(/\{(\w+)\}/g, (_, name: string) => values[name] ?? `${folder}/${name}`)
@@ -216,10 +212,6 @@ export class ConfiguredServer implements AsyncDisposable {
       const value = this.given.get(name);
       return value === undefined ? [] : [`--${name}`, value];
     });
-  }
-
-  async #startCache(): Promise<string> {
-    return await this.#startOther("cache-login", "cache-ca-cert", []);
   }
 
   async #startOrigin(): Promise<string> {

@@ -102,7 +102,7 @@ function testRows(kind: DatabaseKind): void {
   Deno.test(name, kind === "PostgreSQL" ? needs(kind, HAS_POSTGRES) : {}, async () => {
     await using database = await createDatabase(kind);
     await using items = await startLeased("native", OUR_OPTIONS);
-    await using server = await startOrigin(database, [], [
+    await using server = await startOrigin(database, [
       ...OUR_OPTIONS,
       "--row-expiry",
       "ignore",

@@ -1,6 +1,6 @@
 import type { MakeActor } from "./steps.ts";
 import type { CacheNode } from "./cache_node.ts";
-import type { ListedSetup } from "./listed/setup.ts";
+import type { OriginSetup } from "./client_caches/setup.ts";
 
 /**
  * Events that no client causes:
@@ -97,8 +97,8 @@ export interface Scenario {
   readonly onRestart?: (node: CacheNode) => void;
   /** Ids repeat after a restart, and a snapshot does not raise them. */
   readonly repeatsIds?: boolean;
-  /** ListedCaches before the database; left out: none. */
-  readonly origin?: ListedSetup;
+  /** Origins before the database; left out: none. */
+  readonly origin?: OriginSetup;
 }
 
 /** A scenario and its expected result. */

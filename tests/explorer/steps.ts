@@ -55,10 +55,8 @@ export interface Call extends AnyStep {
   readonly isRead?: boolean;
   /** The answer is a version, which must not be older than what was committed before the call. */
   readonly isLinear?: boolean;
-  /** The change of an origin's list of caches. */
-  readonly isAdjustment?: boolean;
   /** Begins it: a flow, or an answer at once. */
-  call(flows: Flows<number>): Flow<number, Answer> | Answer;
+  call(flows: Flows): Flow<Answer> | Answer;
 }
 
 export type Step = Ask | Act | Call;

@@ -16,8 +16,8 @@ import {
 } from "./steps.ts";
 import { nameOf, type TraceWriter } from "./trace.ts";
 import type { ExploredWorld, Move } from "./explore.ts";
-import { ListedCaches } from "./listed/listed_caches.ts";
-import { RowDatabase } from "./listed/row_database.ts";
+import { ClientOrigins } from "./client_caches/client_origins.ts";
+import { RowDatabase } from "./client_caches/row_database.ts";
 
 interface Part {
   readonly role: Role;
@@ -39,13 +39,13 @@ interface Part {
  */
 const TARGETS_MAX = 64;
 const KEEPING = 1;
-const LISTED_MOVES = TARGETS_MAX * (ENVIRONMENT.length + 1);
+const ORIGIN_MOVES = TARGETS_MAX * (ENVIRONMENT.length + 1);
 
 /** Caches with one key in the real store, a database with one row, and the actors around them. */
 export class World implements ExploredWorld {
   readonly #scenario: Scenario;
   readonly #database: RowDatabase;
-  readonly #origins: ListedCaches | undefined;
+  readonly #origins: ClientOrigins | undefined;
   readonly #parts: Part[] = [];
   readonly #nodes: CacheNode[] = [];
   readonly #invariants: Invariants[] = [];
@@ -63,8 +63,7 @@ export class World implements ExploredWorld {
     }
     const { origin } = scenario;
     this.#database = new RowDatabase(origin?.isUnfenced ?? false);
-    this.#origins = origin && new ListedCaches(origin, this.#database, {
-      ask: (client, cache, request) => this.#command(client, cache, request),
+    this.#origins = origin && new ClientOrigins(origin, this.#database, {
       finished: (client, answer) => this.#finished(client, answer),
       lost: (client) => this.#lost(client),
       note: (text) => this.#trace?.note(text),
@@ -127,7 +126,7 @@ export class World implements ExploredWorld {
       const base = TARGETS_MAX * (index + 1);
       for (const target of this.#targets(kind, records)) moves.push(base + target);
     }
-    for (const move of this.#origins?.moves() ?? []) moves.push(LISTED_MOVES + move);
+    for (const move of this.#origins?.moves() ?? []) moves.push(ORIGIN_MOVES + move);
     return moves;
   }
 
@@ -172,7 +171,7 @@ export class World implements ExploredWorld {
   }
 
   move(move: Move): void {
-    if (move >= LISTED_MOVES) return this.#origins!.move(move - LISTED_MOVES);
+    if (move >= ORIGIN_MOVES) return this.#origins!.move(move - ORIGIN_MOVES);
     const target = move % TARGETS_MAX;
     const kind = Math.floor(move / TARGETS_MAX);
     if (kind === 0) {
@@ -272,8 +271,7 @@ export class World implements ExploredWorld {
   }
 
   wrong(): string | undefined {
-    for (const [cache, node] of this.#nodes.entries()) {
-      if (this.#origins?.mayBeRead(cache) === false) continue;
+    for (const node of this.#nodes) {
       const reason = this.#wrongValue(node.record());
       if (reason !== undefined) return reason;
     }

@@ -71,8 +71,8 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["a node confirms what it has not deleted", 'if (keys.length > 0) yield* step({ kind: "deleteRows", keys });', "", "node:"],
   ]),
   ...faults("lib/rows/flows/expulsion.ts", "lib/rows/follow/direct_writers", [
-    ["a followed change is not deleted in nodes", "if (nodes.size > 0) yield* step({ kind: \"invalidateNodes\", keys: group });", "", "two nodes"],
-    ["a flood of changes leaves rows in nodes", "if (nodes.size > 0) yield* step({ kind: \"invalidateNodes\", keys: [EVERY_ROW] });", "", "flood"],
+    ["a followed change is not deleted in nodes", "yield* invalidateNodes(nodes, group);", "", "two nodes"],
+    ["a flood of changes leaves rows in nodes", "yield* invalidateNodes(nodes, [EVERY_ROW]);", "", "flood"],
   ]),
   ...faults("lib/rows/flows/node_service.ts", "explorer/explorer", [
     ["a node gets more time than its origin has", "return isTimed || deadlineMs < 0 ?", "return !isTimed && deadlineMs < 0 ?", "node:"],
@@ -83,11 +83,10 @@ export const ROW_FAULTS: readonly Fault[] = [
   ]),
   ...faults("lib/rows/flows/log_flow.ts", "explorer/explorer", [
     ["a position of the log is confirmed before the deletions", "    if (isFlood)", '    yield* step({ kind: "confirm", position });\n    if (isFlood)', "follow:"],
-    ["a gap in the log empties nothing", "if (!isWhole) yield* emptyEverything();", "", "follow:"],
-    ["keys that a cache has not deleted are given up", "left = failure.left;", "left = [];", "follow:"],
+    ["a gap in the log empties nothing", 'if (!isWhole) yield* step({ kind: "empty" });', "", "follow:"],
   ]),
   ...faults("lib/rows/flows/expulsion.ts", "explorer/explorer", [
-    ["a change of another writer is deleted in listed caches only", 'yield* step({ kind: "expelHere", keys: group });', "", "follow:"],
+    ["a change of another writer is deleted in nodes only", 'yield* step({ kind: "expelHere", keys: group });', "", "follow:"],
   ]),
   ...faults("lib/databases/sqlite/backend.ts", "lib/rows/takeover", [
     ["SQLite: an origin needs no lock", "return this.#isLocked ||= this.#lockFile.tryLockSync(true);", "return this.#isLocked = true;", "SQLite"],
@@ -110,9 +109,6 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["a condition of a write is not looked at", "return compare === null || compare === version;", "return true;"],
     ["prepend and append change places", "isAppend ? [row.data, this.#data] : [this.#data, row.data]", "isAppend ? [this.#data, row.data] : [row.data, this.#data]"],
     ["a row may be larger than an item", "this.#fits(change.data.length)) return change;", "true) return change;"],
-  ]),
-  ...faults("lib/rows/caches/cache_connection.ts", "lib/rows/caches/cache_client", [
-    ["replies of a cache go to requests in their order, whatever their opaque", "batch.replies[Number(opaque) - batch.first] = code;", "batch.replies[batch.replies.length - batch.missing - 1] = code;"],
   ]),
   ...faults("lib/databases/sqlite/backend.ts", "lib/databases/backend", [
     ["SQLite: a write that fails leaves half of it", 'this.#database.exec("ROLLBACK TO one; RELEASE one");', ""],

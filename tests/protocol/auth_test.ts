@@ -278,8 +278,8 @@ Deno.test("commands whose level depends on their words", () => {
     assertEquals(ask("carl", "get absent secret-key\r\n"), "VALUE secret-key 0 1\r\n1\r\nEND\r\n");
     assertEquals(ask("bob", "lock secret-key\r\n"), "OK\r\n");
     assertEquals(ask("bob", "lock list\r\n"), noAdmin);
-    assertEquals(ask("carl", "caches\r\n"), "ERROR\r\n");
-    assertEquals(ask("bob", "caches forget 127.0.0.1:1\r\n"), noAdmin);
+    assertEquals(ask("carl", "nodes\r\n"), "ERROR\r\n");
+    assertEquals(ask("bob", "nodes forget one\r\n"), noAdmin);
     assertStringIncludes(ask("bob", "token get other\r\n"), "TOKEN ");
     assertEquals(ask("bob", "token list\r\n"), noAdmin);
     assertStringIncludes(ask("ann", "token list\r\n"), "TOKEN other");
@@ -315,7 +315,10 @@ Deno.test("a change of a level in a table is noticed", () => {
   // Written out, so that a change of a table alone is noticed.
   const expected = new Map<Access, string>([
     [Access.NONE, "Version SaslMechanisms SaslAuth SaslStep"],
-    [Access.READ, "get gets uget follow version me mn quit Get Quit GetQ Noop GetK GetKQ QuitQ"],
+    [
+      Access.READ,
+      "get gets uget uread caches follow version me mn quit Get Quit GetQ Noop GetK GetKQ QuitQ",
+    ],
     [Access.NODE, "node"],
     [
       Access.ADMIN,

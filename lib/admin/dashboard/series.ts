@@ -32,8 +32,8 @@ const RATES = [
   ...["token_refused", "token_get", "token_release", "lock_ok", "lock_busy"],
   ...["rows_puts_committed", "rows_puts_refused", "rows_puts_revoked", "rows_puts_failed"],
   ...["rows_puts_unknown", "rows_put_groups", "rows_gets_cacheable", "rows_gets_uncacheable"],
-  ...["rows_cache_delete_count", "rows_cache_delete_us", "rows_node_delete_count"],
-  ...["rows_node_delete_us", "rows_database_write_count", "rows_database_write_us"],
+  ...["rows_node_delete_count", "rows_node_delete_us"],
+  ...["rows_database_write_count", "rows_database_write_us"],
   ...["rows_database_read_count", "rows_database_read_us", "rows_follow_keys"],
   ...["rows_node_reads", "rows_node_writes", "rows_node_failures"],
 ] as const;
@@ -42,7 +42,7 @@ const RATES = [
 const GAUGES = [
   ...["bytes", "total_malloced", "limit_maxbytes", "curr_items", "curr_connections"],
   ...["lease_curr", "lock_curr", "lock_waiting", "token_curr", "token_oldest_age"],
-  ...["quarantine", "class_evicted_time", "rows_epoch", "rows_caches_epoch", "rows_caches"],
+  ...["quarantine", "class_evicted_time", "rows_epoch", "rows_uget_unsafe"],
   ...["rows_tokens_idle", "rows_tokens_busy", "rows_tokens_unknown", "rows_tokens_oldest_age"],
   ...["rows_nodes_member", "rows_nodes_silent", "rows_nodes_lost", "rows_node_member"],
   ...["rows_follow_lag_ms", "rows_follow_lag_bytes"],

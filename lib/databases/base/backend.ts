@@ -70,16 +70,6 @@ export type WriteOutcome =
   | { readonly kind: "notApplied" }
   | { readonly kind: "unknown"; readonly reason: string };
 
-/** `listed`: the cache has missed no write. `out`: it may have, and may still hold values. */
-export type NotedState = "listed" | "out";
-
-/** The caches that may hold values, by `host:port`, as the database has noted them. */
-export interface NotedCaches {
-  /** Grows with every note; 0: there has been none. */
-  readonly epoch: number;
-  readonly caches: ReadonlyMap<string, NotedState>;
-}
-
 /** The result of a takeover. */
 export interface Takeover {
   /** Larger than all before. */
@@ -96,13 +86,6 @@ export interface Takeover {
   /** The last mark of `noteMark`; "": none. */
   readonly mark: string;
 }
-
-/** The result of a note. */
-export type NoteResult =
-  /** Noted, as this epoch of the list. */
-  | { readonly kind: "noted"; readonly epoch: number }
-  /** The origin with this epoch has taken over; nothing was noted. */
-  | { readonly kind: "fenced"; readonly epoch: number };
 
 /** A key of a view, and the parameters that it names. */
 export interface ViewKey {
@@ -190,14 +173,6 @@ export interface Backend {
   check(): Promise<void>;
   /** Returns the outcome of the write under a token. Asks on a new connection, once the old one is certainly closed. */
   outcome(tokenId: number): Promise<WriteOutcome>;
-  /** Reads the notes of caches. @throws The database's error. */
-  readNotes(): Promise<NotedCaches>;
-  /**
-   * Replaces the notes of caches, if the epoch is still `epoch`.
-   *
-   * @throws The database's error: whether it has noted them is unknown.
-   */
-  noteCaches(caches: NotedCaches["caches"], epoch: number): Promise<NoteResult>;
   /**
    * Makes views ready to be read, and their tables' changes part of the log that `openChanges` reads, also of one that
    * is open.

@@ -19,8 +19,6 @@ export function sqliteSchema(names: TableNames): string {
 );
 CREATE TABLE IF NOT EXISTS leased_proxy (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER NOT NULL);
 INSERT OR IGNORE INTO leased_proxy VALUES (1, 0);
-CREATE TABLE IF NOT EXISTS leased_caches (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER NOT NULL, list TEXT NOT NULL);
-INSERT OR IGNORE INTO leased_caches VALUES (1, 0, '');
 CREATE TABLE IF NOT EXISTS leased_nodes (one INTEGER PRIMARY KEY CHECK (one = 1), serves_ms INTEGER NOT NULL);
 INSERT OR IGNORE INTO leased_nodes VALUES (1, 0);
 CREATE TABLE IF NOT EXISTS leased_mark (one INTEGER PRIMARY KEY CHECK (one = 1), mark TEXT NOT NULL);
@@ -57,8 +55,6 @@ ${addExpiry}CREATE TABLE IF NOT EXISTS leased_proxy (one integer PRIMARY KEY CHE
 ALTER TABLE leased_proxy ADD COLUMN IF NOT EXISTS serves_ms bigint NOT NULL DEFAULT 0;
 ALTER TABLE leased_proxy ADD COLUMN IF NOT EXISTS mark text NOT NULL DEFAULT '';
 INSERT INTO leased_proxy VALUES (1, 0) ON CONFLICT DO NOTHING;
-CREATE TABLE IF NOT EXISTS leased_caches (one integer PRIMARY KEY CHECK (one = 1), epoch bigint NOT NULL, list text NOT NULL);
-INSERT INTO leased_caches VALUES (1, 0, '') ON CONFLICT DO NOTHING;
 CREATE TABLE IF NOT EXISTS leased_applied (token bigint PRIMARY KEY, version bigint NOT NULL, at bigint NOT NULL);
 CREATE INDEX IF NOT EXISTS leased_applied_at ON leased_applied (at);
 `;

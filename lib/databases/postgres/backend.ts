@@ -1,8 +1,6 @@
 import {
   type Backend,
   type Found,
-  type NotedCaches,
-  type NoteResult,
   type PostgresSettings,
   type PreparedViews,
   type Takeover,
@@ -13,7 +11,6 @@ import {
 import type { ChangeStream } from "../base/changes.ts";
 import { postgresFollowSchema } from "./publication.ts";
 import { PostgresChanges } from "./change_stream.ts";
-import { notesText, readNotes } from "../base/notes.ts";
 import type { TableNames } from "../base/table.ts";
 import { bytesOf, type ColumnTypes, storedAs } from "./columns.ts";
 import { arrayOf } from "./group.ts";
@@ -21,7 +18,7 @@ import { Pool } from "./pool.ts";
 import { prepareTables } from "./schema.ts";
 import { isLockTimeout, type ResultRow, Session, type SessionSettings } from "./session.ts";
 import { missingSetting, readEnd } from "./slot.ts";
-import { foundOf, readEpoch, type Statements, statementsFor } from "./statements.ts";
+import { foundOf, type Statements, statementsFor } from "./statements.ts";
 import { PostgresViews } from "./views.ts";
 import { READ_ONLY, STATEMENTS_IN_WRITE, Writes } from "./writes.ts";
 import { Views } from "../views/view.ts";
@@ -32,11 +29,6 @@ import { latin1Text } from "../../../store/base/bytes.ts";
 const TAKE_OVER_GRACE_MS = 1000;
 /** Sessions in which views are read. */
 const VIEW_CONNECTIONS_MAX = 4;
-
-/** The lock keeps a takeover away until it is committed, as in a write. */
-const NOTE = "WITH origin AS (SELECT epoch FROM leased_proxy WHERE epoch = $2 FOR SHARE) " +
-  "UPDATE leased_caches SET epoch = leased_caches.epoch + 1, list = $1 FROM origin " +
-  "RETURNING leased_caches.epoch AS epoch";
 
 /** Key of the advisory lock of the active origin: an arbitrary number, and that of the table, which is its schema's. */
 const ORIGIN_LOCK = "(7305804::bigint << 32) | 'leased_proxy'::regclass::oid::bigint";
@@ -193,19 +185,6 @@ export class PostgresBackend implements Backend {
   /** `readEpoch` has asked the server just now. */
   check(): Promise<void> {
     return this.#isReadOnly ? Promise.reject(new Error(READ_ONLY)) : Promise.resolve();
-  }
-
-  async readNotes(): Promise<NotedCaches> {
-    const [row] = await this.#pool.query("SELECT epoch, list FROM leased_caches");
-    return { epoch: Number(row!["epoch"]), caches: readNotes(row!["list"] as string) };
-  }
-
-  async noteCaches(caches: NotedCaches["caches"], epoch: number): Promise<NoteResult> {
-    return await this.#pool.use(async (session) => {
-      const [row] = await session.query(NOTE, [notesText(caches), epoch]);
-      if (row !== undefined) return { kind: "noted", epoch: Number(row["epoch"]) };
-      return { kind: "fenced", epoch: await readEpoch(session) };
-    });
   }
 
   async openChanges(evicts: boolean): Promise<ChangeStream> {

@@ -44,7 +44,7 @@ async function readTypes(
       "FROM pg_attribute LEFT JOIN pg_collation AS used ON used.oid = attcollation " +
       "WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped " +
       "AND EXISTS (SELECT FROM pg_attribute AS origin WHERE origin.attrelid = to_regclass('leased_proxy') " +
-      "AND origin.attname = 'mark') AND to_regclass('leased_applied') IS NOT NULL AND to_regclass('leased_caches') IS NOT NULL",
+      "AND origin.attname = 'mark') AND to_regclass('leased_applied') IS NOT NULL",
     [quotedNames(names).table],
   );
   const types = new Map(rows.map(({ name, type }) => [name as string, type as string]));

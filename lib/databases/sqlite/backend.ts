@@ -5,8 +5,6 @@ import {
   changeOf,
   type Found,
   hasExpired,
-  type NotedCaches,
-  type NoteResult,
   type PreparedViews,
   SQLITE_LOCK_SUFFIX,
   SQLITE_MEMORY,
@@ -16,7 +14,6 @@ import {
   type WriteResult,
 } from "../base/backend.ts";
 import { type ChangeStream } from "../base/changes.ts";
-import { notesText, readNotes } from "../base/notes.ts";
 import { COLUMNS_ADVICE, sqliteSchema } from "../base/schema.ts";
 import { END_OF_LOG, SqliteChanges } from "./changes.ts";
 import { type SqliteRow, type SqliteStatements, sqliteStatements } from "./statements.ts";
@@ -38,7 +35,7 @@ const CHECK_MS = 500;
 const BUSY_CODES = [5, 6];
 const NO_KEY = new Uint8Array();
 /** Tables and indexes of a schema. */
-const TABLES = 7;
+const TABLES = 6;
 
 const POSTPONED: WriteResult = { kind: "postponed" };
 
@@ -306,17 +303,6 @@ export class SqliteBackend implements Backend {
     );
   }
 
-  readNotes(): Promise<NotedCaches> {
-    const { epoch, list } = this.#statements.notes.get() as { epoch: number; list: string };
-    return Promise.resolve({ epoch, caches: readNotes(list) });
-  }
-
-  async noteCaches(caches: NotedCaches["caches"], epoch: number): Promise<NoteResult> {
-    const row = await this.#whenFree(() => this.#statements.note.get(notesText(caches), epoch));
-    if (row !== undefined) return { kind: "noted", epoch: (row as { epoch: number }).epoch };
-    return { kind: "fenced", epoch: this.#found(NO_KEY).epoch };
-  }
-
   async purgeExpired(): Promise<void> {
     const { expire } = this.#statements;
     if (expire === null) return;
@@ -366,7 +352,7 @@ function openFile(path: string, names: TableNames, timeoutMs: number): DatabaseS
 function hasTables(database: DatabaseSync, { table }: TableNames): boolean {
   const [row] = database.prepare(
     "SELECT count(*) AS count FROM sqlite_schema WHERE name IN " +
-      "(?, 'leased_proxy', 'leased_caches', 'leased_nodes', 'leased_mark', 'leased_applied', 'leased_applied_at')",
+      "(?, 'leased_proxy', 'leased_nodes', 'leased_mark', 'leased_applied', 'leased_applied_at')",
   ).all(table);
   return row!["count"] === TABLES;
 }

@@ -41,11 +41,6 @@ export function sqliteStatements(database: DatabaseSync, names: TableNames) {
     ),
     applied: prepare("SELECT version FROM leased_applied WHERE token = ?"),
     purge: prepare("DELETE FROM leased_applied WHERE at < ?"),
-    notes: prepare("SELECT epoch, list FROM leased_caches"),
-    note: prepare(
-      "UPDATE leased_caches SET epoch = leased_caches.epoch + 1, list = ? FROM leased_proxy AS origin " +
-        "WHERE origin.epoch = ? RETURNING leased_caches.epoch AS epoch",
-    ),
     servedByNodes: prepare("SELECT serves_ms AS ms FROM leased_nodes"),
     noteNodes: prepare(
       "UPDATE leased_nodes SET serves_ms = ? FROM leased_proxy AS origin WHERE origin.epoch = ? " +

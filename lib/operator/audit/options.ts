@@ -20,7 +20,7 @@ const EXIT_STATUS = [
 /** The options of an audit, checked. */
 export interface AuditOptions {
   readonly origin: Address;
-  /** Empty: every cache of the origin. */
+  /** Empty: the origin's own, and those of its nodes. */
   readonly caches: readonly Address[];
   /** Paths of files with names and passwords; "": no authentication. */
   readonly originLoginFile: string;

@@ -12,10 +12,20 @@ export interface Committed {
   readonly mark: string;
 }
 
-/** Caches and nodes that the origin may name at most. */
+/** Nodes that the origin may name at most. */
 const NAMES_MAX = 10_000;
-/** A cache that has left the list, or a node: it is not compared. */
-const OTHER = /^(?:OUTSIDE|NODE) /;
+
+/** Names of nodes without --node-name, by the address they listen on; every address of a host is none to connect to. */
+const LISTENER = /^tcp6?:(?!0\.0\.0\.0:|\[::\]:)/;
+
+/** Returns the address that is a node's name; null: it is a name of --node-name. */
+function addressIn(name: string): Address | null {
+  try {
+    return LISTENER.test(name) ? readServerAddress(name.replace(LISTENER, "")) : null;
+  } catch {
+    return null;
+  }
+}
 
 /** The database, as the audit sees it through the origin. */
 export class OriginView {
@@ -33,32 +43,29 @@ export class OriginView {
     return new OriginView(await Peer.connect(address, options));
   }
 
-  /** Returns the caches of the origin's list. @throws PeerError */
-  async caches(): Promise<Address[]> {
-    await this.#peer.send("caches\r\n");
+  /** Returns the members among the nodes that have their names from their addresses. @throws PeerError */
+  async nodes(): Promise<Address[]> {
+    await this.#peer.send("nodes\r\n");
     const addresses: Address[] = [];
     for (let lines = 0; lines < NAMES_MAX; lines++) {
       const line = await this.#peer.line();
-      if (/^END\b/.test(line)) return addresses;
-      if (OTHER.test(line)) continue;
-      const [, word] = /^CACHE (\S+)/.exec(line) ?? [];
-      if (word === undefined) throw this.#peer.unexpected("caches", line);
-      try {
-        addresses.push(readServerAddress(word));
-      } catch {
-        throw this.#peer.unexpected("caches", line);
-      }
+      if (line === "END") return addresses;
+      const [, name, state] = /^NODE (\S+) (\S+) /.exec(line) ?? [];
+      if (name === undefined) throw this.#peer.unexpected("nodes", line);
+      if (state !== "member") continue;
+      const address = addressIn(name);
+      if (address !== null) addresses.push(address);
     }
-    throw this.#peer.error(`names more than ${NAMES_MAX} caches and nodes`);
+    throw this.#peer.error(`names more than ${NAMES_MAX} nodes`);
   }
 
   /** Reads rows. @returns In the order of the keys. @throws PeerError */
   async read(keys: readonly string[]): Promise<Committed[]> {
-    await this.#peer.send(`uget ${keys.join(" ")}\r\n`);
+    await this.#peer.send(`uread ${keys.join(" ")}\r\n`);
     const rows: Committed[] = [];
     for (const key of keys) rows.push(await this.#row(key));
     const end = await this.#peer.line();
-    if (end !== "END") throw this.#peer.unexpected("uget", end);
+    if (end !== "END") throw this.#peer.unexpected("uread", end);
     return rows;
   }
 
@@ -72,7 +79,7 @@ export class OriginView {
     if (
       words[1] !== key || words[0] !== "VALUE" || words.length !== 6 || !/^\d{1,10}$/.test(flags)
     ) {
-      throw this.#peer.unexpected("uget", line);
+      throw this.#peer.unexpected("uread", line);
     }
     const value = await this.#peer.value(Number(flags), words[3]);
     return { value, version: words[4]!, mark: words[5]! };

@@ -53,10 +53,10 @@ async function auditCaches(options: AuditOptions): Promise<ExitCode> {
     writeRefusal(options.logFormat, "audit_failed", error.message);
   };
   try {
-    for (const address of await cachesOf(options, dials)) {
+    for (const target of await cachesOf(options, dials)) {
       const counts = noCounts();
       try {
-        await auditOne(address, options, dials, counts, report);
+        await auditOne(target, options, dials.origin, counts, report);
       } catch (error) {
         fail(error);
       }
@@ -69,7 +69,7 @@ async function auditCaches(options: AuditOptions): Promise<ExitCode> {
   return failed > 0 ? ExitCode.UNAVAILABLE : ExitCode.OK;
 }
 
-/** Caches that only the origin knows may need more than what is granted, or not. */
+/** Nodes that only the origin knows may need more than what is granted, or not. */
 function neededPermissions(options: AuditOptions): Need[] {
   const { origin, caches } = options;
   const files = [
@@ -98,26 +98,37 @@ function neededPermissions(options: AuditOptions): Need[] {
 /** How to connect. */
 interface Dials {
   readonly origin: DialOptions;
+  /** To the origin, as one who may list its keys. */
+  readonly own: DialOptions;
   readonly cache: DialOptions;
+}
+
+/** A cache to compare, and how to connect to it. */
+interface Target {
+  readonly address: Address;
+  readonly dial: DialOptions;
 }
 
 /** @throws When a file cannot be read, or has another form. */
 function dialsOf(options: AuditOptions): Dials {
-  const { timeoutMs } = options;
+  const { timeoutMs, originLoginFile, cacheLoginFile, originCaCertPath } = options;
   return {
-    origin: readDialOptions(timeoutMs, options.originLoginFile, options.originCaCertPath),
-    cache: readDialOptions(timeoutMs, options.cacheLoginFile, options.cacheCaCertPath),
+    origin: readDialOptions(timeoutMs, originLoginFile, originCaCertPath),
+    own: readDialOptions(timeoutMs, cacheLoginFile || originLoginFile, originCaCertPath),
+    cache: readDialOptions(timeoutMs, cacheLoginFile, options.cacheCaCertPath),
   };
 }
 
 async function cachesOf(
   { origin, caches }: AuditOptions,
   dials: Dials,
-): Promise<readonly Address[]> {
-  if (caches.length > 0) return caches;
+): Promise<readonly Target[]> {
+  const targets = (addresses: readonly Address[]): Target[] =>
+    addresses.map((address) => ({ address, dial: dials.cache }));
+  if (caches.length > 0) return targets(caches);
   const view = await OriginView.connect(origin, dials.origin);
   try {
-    return await view.caches();
+    return [{ address: origin, dial: dials.own }, ...targets(await view.nodes())];
   } finally {
     view.close();
   }
@@ -125,16 +136,16 @@ async function cachesOf(
 
 /** @throws PeerError */
 async function auditOne(
-  address: Address,
+  { address, dial }: Target,
   { origin, prefix }: AuditOptions,
-  dials: Dials,
+  originDial: DialOptions,
   counts: ReturnType<typeof noCounts>,
   report: Report,
 ): Promise<void> {
   const name = hostPortText(address.hostname, address.port);
-  const rows = await OriginView.connect(origin, dials.origin);
+  const rows = await OriginView.connect(origin, originDial);
   try {
-    const cache = await CacheView.connect(address, dials.cache);
+    const cache = await CacheView.connect(address, dial);
     try {
       report.start(name, report.showsProgress ? await cache.count() : 0);
       await auditCache(cache, rows, prefix, counts, {

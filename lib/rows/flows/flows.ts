@@ -1,8 +1,8 @@
 import { assert } from "../../../store/base/assert.ts";
-import type { CacheList, ListChange, Weighted } from "./cache_list.ts";
 import type { Edit, Found, WriteOutcome, WriteResult } from "../../databases/base/backend.ts";
 import { type Flow, step } from "./steps.ts";
 import { type PutStart, TokenLimitError, type TokenStates } from "./token_states.ts";
+import { UgetKeys } from "./uget_keys.ts";
 import { reasonOf } from "../../process/reason.ts";
 
 /** How a write ended. */
@@ -33,7 +33,7 @@ export interface Read extends Found {
 }
 
 /** Counters of the flows. */
-export type FlowCounts = Flows<unknown>["counts"];
+export type FlowCounts = Flows["counts"];
 
 /** The counter of each end of a write. */
 const COUNT_OF = {
@@ -68,14 +68,13 @@ const OUTCOME_WAIT_MS = 100;
 
 /**
  * The flows of rows: the order of four small steps keeps every cached value equal to the committed one. A write takes a
- * token, deletes the key here and in every listed cache, commits, and releases the token; a read takes a lease, checks
- * that the key is cacheable, reads the database, and fills. No lock is held while a step waits for a cache or the
- * database. Writes go in groups, each with a token, a condition and an answer of its own; so do reads.
+ * token, deletes the key here and in every node, commits, and releases the token; a read takes a lease, checks that the
+ * key is cacheable, reads the database, and fills. No lock is held while a step waits for a node or the database. Writes go in groups, each with a token, a condition and an answer of its own; so do reads.
  *
  * No socket, no clock, no database: each flow yields its requests to them as steps. The database thread runs flows with
  * promises; the explorer tries their steps in every order.
  */
-export class Flows<Cache> {
+export class Flows {
   readonly counts = {
     readsCacheable: 0,
     readsUncacheable: 0,
@@ -85,7 +84,6 @@ export class Flows<Cache> {
     writesFailed: 0,
     writesUnknown: 0,
     groups: 0,
-    cacheErrors: 0,
   };
   /** Epoch of the origin that has taken over; 0: none has. */
   #successor = 0;
@@ -93,25 +91,23 @@ export class Flows<Cache> {
   #isEnding = false;
   /** Whether reads are answered, and kept nowhere. */
   isSuspended = false;
-  readonly caches: CacheList<Cache>;
   readonly states: TokenStates;
   readonly #patienceMs: number;
   readonly #nodes: { readonly size: number };
   /** Tokens taken for one write whose outcome is unknown, and for which no client waits any more. */
   readonly #unanswered = new Set<number>();
+  readonly ugetKeys = new UgetKeys();
 
   /**
    * @param patienceMs How long a write waits for its outcome, if the database does not say it.
    * @param nodes How many nodes may have rows, of those that joined.
    */
   constructor(
-    caches: CacheList<Cache>,
     states: TokenStates,
     patienceMs: number,
     nodes: { readonly size: number } = { size: 0 },
   ) {
     this.#nodes = nodes;
-    this.caches = caches;
     this.states = states;
     this.#patienceMs = patienceMs;
   }
@@ -134,7 +130,7 @@ export class Flows<Cache> {
    * @returns The rows in the order of the keys.
    * @throws The database's error.
    */
-  *read(keys: readonly string[], isReadable = true): Flow<Cache, readonly Read[]> {
+  *read(keys: readonly string[], isReadable = true): Flow<readonly Read[]> {
     // In this order: a token that is taken after the read began must find the lease in the cache.
     const areCacheable = keys.map((key) => this.states.isCacheable(key));
     const found = yield* this.#readRows(keys);
@@ -148,13 +144,36 @@ export class Flows<Cache> {
   }
 
   /**
+   * Reads rows for `uget`: its client may keep those that are cacheable, in caches that this origin does not know.
+   *
+   * @throws The database's error.
+   */
+  *uget(keys: readonly string[]): Flow<readonly Read[]> {
+    // Before the read: a change that it does not find must find the key here.
+    if (!this.isDeposed && !this.isSuspended) {
+      for (const key of keys) if (this.states.isCacheable(key)) this.ugetKeys.add(key);
+    }
+    return yield* this.read(keys);
+  }
+
+  /**
+   * Notes changes in the log.
+   *
+   * @param keys Also what stands for all keys with a prefix: `everyKeyOf`.
+   * @param appliedMs All changes that were made by then had been applied before, on the clock of the states.
+   */
+  noteChanges(keys: readonly string[], appliedMs: number): void {
+    this.ugetKeys.change(keys, appliedMs, (key) => !this.states.isCacheable(key));
+  }
+
+  /**
    * Learns whether another origin has taken over; if none has, renews the right to serve rows from the cache, which
    * begins when the database is asked.
    *
    * @param rightMs How long it lasts.
    * @throws The database's error.
    */
-  *renewRight(right: Right, rightMs: number): Flow<Cache, void> {
+  *renewRight(right: Right, rightMs: number): Flow<void> {
     assert(rightMs > 0, "a right lasts for some time");
     const askedMs = right.nowMs();
     const epoch = yield* step({ kind: "readEpoch" });
@@ -164,25 +183,24 @@ export class Flows<Cache> {
   }
 
   /** Gives the right up for good, and notes that: the next origin need not wait. @throws The database's error. */
-  *endRight(right: Right): Flow<Cache, void> {
+  *endRight(right: Right): Flow<void> {
     this.#isEnding = true;
     right.end();
     yield* step({ kind: "noteEnd", epoch: this.states.epoch });
   }
 
-  *#readRows(keys: readonly string[]): Flow<Cache, readonly Found[]> {
+  *#readRows(keys: readonly string[]): Flow<readonly Found[]> {
     const found = yield* step({ kind: "readRows", keys });
     for (const { epoch } of found) if (epoch !== this.states.epoch) this.#successor = epoch;
     return found;
   }
 
   /**
-   * Executes writes together: takes a token for each, deletes their keys, commits, releases. If a cache cannot be
-   * reached, the writes that it did not confirm fail: they write nothing.
+   * Executes writes together: takes a token for each, deletes their keys, commits, releases.
    *
    * @returns The replies, in the order of the writes.
    */
-  *write(writes: readonly GroupWrite[]): Flow<Cache, readonly WriteReply[]> {
+  *write(writes: readonly GroupWrite[]): Flow<readonly WriteReply[]> {
     this.counts.groups++;
     const all = writes.map((write) => this.#begin(write));
     const group = all.filter(({ start }) => start === "begun");
@@ -213,7 +231,7 @@ export class Flows<Cache> {
   }
 
   /** Deletes the keys of a group, then writes it. Sets the replies. */
-  *#deleteAndWrite(group: readonly Begun[]): Flow<Cache, void> {
+  *#deleteAndWrite(group: readonly Begun[]): Flow<void> {
     if (this.isDeposed) {
       for (const each of group) this.#fail(each, this.#deposedReply);
       return;
@@ -227,20 +245,7 @@ export class Flows<Cache> {
     for (const [index, each] of group.entries()) {
       if (!freed[index]) this.#fail(each, { kind: "locked" });
     }
-    const left = group.filter(({ reply }) => reply === undefined);
-    // The list is taken after the tokens.
-    const { all } = this.caches;
-    if (all.length > 0 && left.length > 0) {
-      const keys = left.map(({ write }) => write.key);
-      const errors = yield* step({ kind: "invalidateListed", caches: all, keys });
-      for (const [index, each] of left.entries()) {
-        const reason = errors[index] ?? null;
-        if (reason === null) continue;
-        this.counts.cacheErrors++;
-        this.#fail(each, { kind: "failed", reason });
-      }
-    }
-    const written = left.filter(({ reply }) => reply === undefined);
+    const written = group.filter(({ reply }) => reply === undefined);
     if (written.length === 0) return;
     // A node that joins later reads keys with a token as not cacheable.
     if (this.#nodes.size > 0) {
@@ -249,7 +254,7 @@ export class Flows<Cache> {
     yield* this.#writeRows(written);
   }
 
-  *#writeRows(group: readonly Begun[]): Flow<Cache, void> {
+  *#writeRows(group: readonly Begun[]): Flow<void> {
     if (this.isDeposed) {
       for (const each of group) this.#fail(each, this.#deposedReply);
       return;
@@ -276,7 +281,10 @@ export class Flows<Cache> {
       if (result.kind === "fenced") {
         this.#successor = result.epoch;
         this.#fail(each, this.#deposedReply);
-      } else if (result.kind === "unknown") {
+        continue;
+      }
+      this.#noteWrite(each, result);
+      if (result.kind === "unknown") {
         this.states.endPut(each.write.key, each.tokenId, { kind: "unknown" });
         each.reply = result;
         unknown.push(each);
@@ -287,8 +295,14 @@ export class Flows<Cache> {
     yield* this.#askAgain(unknown);
   }
 
+  /** A writer with a token of its own has deleted the key in the caches of clients. */
+  #noteWrite({ write: { key, tokenId } }: Begun, { kind }: WriteResult): void {
+    if (kind !== "committed" && kind !== "unknown") return;
+    this.ugetKeys.write(key, tokenId !== 0, this.states.nowMs());
+  }
+
   /** Asks for outcomes that the database has not said, for a while. */
-  *#askAgain(unknown: readonly Begun[]): Flow<Cache, void> {
+  *#askAgain(unknown: readonly Begun[]): Flow<void> {
     let left = unknown;
     for (let waitedMs = 0, waitMs = OUTCOME_WAIT_MS; left.length > 0; waitMs *= 2) {
       for (const each of left) {
@@ -308,7 +322,7 @@ export class Flows<Cache> {
    *
    * @returns How many are left.
    */
-  *resolveUnknown(): Flow<Cache, number> {
+  *resolveUnknown(): Flow<number> {
     let left = 0;
     for (const { id, key, state } of [...this.states.list()]) {
       if (state !== "unknown") continue;
@@ -323,7 +337,7 @@ export class Flows<Cache> {
   }
 
   /** Asks the database for the outcome of a write that is unknown. */
-  *resolve(key: string, tokenId: number): Flow<Cache, WriteReply> {
+  *resolve(key: string, tokenId: number): Flow<WriteReply> {
     const begun = this.#begin({ key, edit: "delete", tokenId, connection: 0 });
     if (begun.start === "begun") {
       this.#fail(begun, { kind: "failed", reason: "the database did not write it" });
@@ -332,7 +346,7 @@ export class Flows<Cache> {
   }
 
   /** Asks for the outcome of a write that is unknown, or was forgotten. */
-  *#askOutcome({ write: { key }, tokenId, start }: Begun): Flow<Cache, WriteReply> {
+  *#askOutcome({ write: { key }, tokenId, start }: Begun): Flow<WriteReply> {
     const outcome = yield* this.#outcome(tokenId);
     // A token of an earlier epoch, or one that was forgotten, may have been applied all the same.
     if (start === "none") return outcome.kind === "notApplied" ? { kind: "none" } : outcome;
@@ -344,7 +358,7 @@ export class Flows<Cache> {
     return outcome;
   }
 
-  *#outcome(tokenId: number): Flow<Cache, WriteOutcome> {
+  *#outcome(tokenId: number): Flow<WriteOutcome> {
     try {
       return yield* step({ kind: "askOutcome", tokenId });
     } catch (error) {
@@ -374,13 +388,6 @@ export class Flows<Cache> {
     if (kind !== "postponed") this.counts[COUNT_OF[kind]]++;
     if (write.tokenId === 0) this.states.release(write.key, tokenId);
     return reply!;
-  }
-
-  /** `CacheList.change` */
-  *changeCaches(target: readonly Weighted<Cache>[]): Flow<Cache, ListChange> {
-    const change = yield* this.caches.change(target, this.states.epoch);
-    if (change.kind === "fenced") this.#successor = change.epoch;
-    return change;
   }
 }
 

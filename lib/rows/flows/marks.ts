@@ -8,9 +8,9 @@ import { type Flow, step } from "./steps.ts";
  * @returns The mark; "": another origin has taken over, so the rows may be old.
  * @throws The database's error: whether it has noted the mark is unknown.
  */
-export function* noteMark<Cache>(epoch: number, name: string): Flow<Cache, string> {
+export function* noteMark(epoch: number, name: string): Flow<string> {
   const mark = `${epoch} ${name}`;
-  return (yield* step<Cache, "noteMark">({ kind: "noteMark", mark, epoch })) ? mark : "";
+  return (yield* step({ kind: "noteMark", mark, epoch })) ? mark : "";
 }
 
 /** Whether no origin was active between the one that noted `mark` and the one that has taken over now. */

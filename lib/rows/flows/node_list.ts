@@ -8,7 +8,7 @@ const SHOWN_MS = 600_000;
 /** A deletion delays writes if it is not confirmed within this share of the member time: a node polls as often. */
 const DELAY_SHARE = 0.25;
 
-/** A node, as `caches` shows it. */
+/** A node, as `nodes` shows it. */
 export interface NodeState {
   readonly name: string;
   /** `member`: it may serve rows. `silent`: its time is over. `lost`: a write went on without it. */

@@ -37,12 +37,12 @@ export function waitFor(rightMs: number, driftShare = DRIFT_SHARE): number {
  * @returns The epoch, and the mark of the origin before.
  * @throws OccupiedError under the rule `refuse`; the database's error, unless this is a stand-by.
  */
-export function* takeOver<Cache>(
+export function* takeOver(
   rule: TakeoverRule,
   rightMs: number,
   onWait: (problem: string | null) => void,
   driftShare = DRIFT_SHARE,
-): Flow<Cache, Taken> {
+): Flow<Taken> {
   let told: string | null | undefined;
   const tell = (problem: string | null): void => {
     if (problem !== told) onWait(problem);
@@ -59,12 +59,12 @@ export function* takeOver<Cache>(
   }
 }
 
-function* tryTakeover<Cache>(
+function* tryTakeover(
   rule: TakeoverRule,
   rightMs: number,
   tell: (problem: string | null) => void,
   driftShare: number,
-): Flow<Cache, Taken> {
+): Flow<Taken> {
   let isLocked = yield* step({ kind: "lockOrigin" });
   if (!isLocked) tell(null);
   // One that ends now, or whose end the database has not noticed, is waited for.
@@ -77,7 +77,7 @@ function* tryTakeover<Cache>(
     yield* step({ kind: "sleep", ms: LOCK_PAUSE_MS });
     isLocked = yield* step({ kind: "lockOrigin" });
   }
-  const { epoch, mark, servedMs, nodesMs = 0 } = yield* step<Cache, "takeOver">({
+  const { epoch, mark, servedMs, nodesMs = 0 } = yield* step({
     kind: "takeOver",
     rightMs,
   });

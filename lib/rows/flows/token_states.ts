@@ -90,7 +90,7 @@ export class TokenStates {
   readonly epoch: number;
   readonly #tokensMax: number;
   readonly #endedMax: number;
-  readonly #nowMs: () => number;
+  readonly nowMs: () => number;
   #lastId: number;
   /** Live tokens, by key: idle, busy, unknown. */
   readonly #live = new Map<string, Map<number, Token>>();
@@ -111,7 +111,7 @@ export class TokenStates {
     this.epoch = epoch;
     this.#tokensMax = tokensMax;
     this.#endedMax = endedMax;
-    this.#nowMs = nowMs;
+    this.nowMs = nowMs;
     this.#lastId = epoch * IDS_PER_EPOCH;
   }
 
@@ -137,7 +137,7 @@ export class TokenStates {
     }
     const id = ++this.#lastId;
     assert(id < (this.epoch + 1) * IDS_PER_EPOCH, "an id belongs to its epoch");
-    const token: Token = { id, key, owner, state: "idle", sinceMs: this.#nowMs(), version: 0 };
+    const token: Token = { id, key, owner, state: "idle", sinceMs: this.nowMs(), version: 0 };
     if (tokens === undefined) this.#live.set(key, new Map([[id, token]]));
     else tokens.set(id, token);
     this.#liveCount++;
@@ -235,7 +235,7 @@ export class TokenStates {
 
   /** Returns the age of the oldest live token in seconds, or 0 without one. */
   oldestAgeSec(): number {
-    const nowMs = this.#nowMs();
+    const nowMs = this.nowMs();
     let oldestMs = nowMs;
     for (const { sinceMs } of this.list()) oldestMs = Math.min(oldestMs, sinceMs);
     return Math.floor((nowMs - oldestMs) / 1000);

@@ -9,7 +9,6 @@ const CHANGES = counter("changes", "of rows in the log");
 const KEYS = counter("keys", "deleted for changes in the log");
 const FLOODS = counter("times", "all was emptied for many changes together");
 const GAPS = counter("times", "all was emptied because changes may be missing");
-const RETRIES = counter("times", "a cache did not confirm a deletion, which was repeated");
 
 /** Returns the statistics of `--follow`: lines of `stats rows`, and metrics. */
 export function followStats(follower: Follower): Stat[] {
@@ -23,6 +22,5 @@ export function followStats(follower: Follower): Stat[] {
     stat("follow_keys", counts.keys, KEYS),
     stat("follow_floods", counts.floods, FLOODS),
     stat("follow_gaps", counts.gaps, GAPS),
-    stat("follow_retries", counts.retries, RETRIES),
   ];
 }

@@ -2,22 +2,17 @@ import type { TransportEvent } from "../../net/transport.ts";
 import { reasonOf } from "../../process/reason.ts";
 import type { Backend } from "../../databases/base/backend.ts";
 import type { Changes, ChangeStream } from "../../databases/base/changes.ts";
-import type { Failure } from "../flows/expulsion.ts";
 import { followLog, type LogResult, type LogStep } from "../flows/log_flow.ts";
 
-/** Pause before the log is opened again, and before a cache that has not answered is asked again. */
+/** Pause before the log is opened again. */
 const RETRY_MS = 500;
 
 /** Deletes in every place that may hold rows: the one door for changes that others make. */
 export interface Expeller {
-  /**
-   * Deletes keys.
-   *
-   * @returns Why a cache did not confirm, and the keys that are left; null: all have answered.
-   */
-  expel(keys: readonly string[]): Promise<Failure | null>;
-  /** Deletes everything. @returns Why a cache could not be emptied; null: all are empty. */
-  empty(): Promise<string | null>;
+  /** @param keys Also what stands for all keys with a prefix: `everyKeyOf`. */
+  expel(keys: readonly string[]): Promise<void>;
+  /** Deletes everything. */
+  empty(): Promise<void>;
 }
 
 /** Counters and state, for `stats rows`. */
@@ -28,8 +23,6 @@ export interface FollowCounts {
   floods: number;
   /** Gaps in the log, each of which has emptied everything. */
   gaps: number;
-  /** Deletions that a cache did not confirm, and that were repeated. */
-  retries: number;
 }
 
 /** A caller of `wait`. */
@@ -40,7 +33,7 @@ interface Waiter {
 
 /** Follows the database's log, by the flow `followLog`: opens it again when it ends, and knows how far behind it is. */
 export class Follower {
-  readonly counts: FollowCounts = { changes: 0, keys: 0, floods: 0, gaps: 0, retries: 0 };
+  readonly counts: FollowCounts = { changes: 0, keys: 0, floods: 0, gaps: 0 };
   readonly #backend: Backend;
   readonly #expeller: Expeller;
   readonly #report: (event: TransportEvent) => void;
@@ -54,7 +47,6 @@ export class Follower {
   #problem: string | null = null;
   /** All changes that were committed by then are applied; before the first such moment, the start. */
   #caughtUpMs = performance.now();
-  #hasCaughtUp = false;
   /** An end of the log, and when it was asked for; null: everything before the last one is applied. */
   #sample: { readonly atMs: number; readonly end: bigint } | null = null;
   #end = 0n;
@@ -97,12 +89,12 @@ export class Follower {
     return Math.max(0, Number(this.#end - this.#position));
   }
 
-  /** Whether a moment is known whose changes are all applied. */
-  get hasCaughtUp(): boolean {
-    return this.#hasCaughtUp;
+  /** All changes that were committed by then are applied; before the first such moment, the start. */
+  get caughtUpMs(): number {
+    return this.#caughtUpMs;
   }
 
-  /** How long ago that moment is; or the start, until there is one. */
+  /** How long ago that is. */
   get lagMs(): number {
     return Math.round(performance.now() - this.#caughtUpMs);
   }
@@ -200,8 +192,6 @@ export class Follower {
         await stream.confirm(step.position);
         this.#advance(step.position);
         return this.#clear();
-      case "retryLater":
-        return await this.#retryAfter(step.reason);
     }
   }
 
@@ -228,19 +218,10 @@ export class Follower {
     return changes;
   }
 
-  /** @throws When `stop` was called. */
-  async #retryAfter(reason: string): Promise<void> {
-    this.counts.retries++;
-    this.#fail(reason);
-    await this.#sleep(RETRY_MS);
-    if (this.#isStopping) throw new Error(reason);
-  }
-
   #advance(position: bigint): void {
     this.#position = position;
     if (this.#sample !== null && this.#sample.end <= position) {
       this.#caughtUpMs = this.#sample.atMs;
-      this.#hasCaughtUp = true;
       this.#sample = null;
     }
     for (const waiter of this.#waiters) {

@@ -1,7 +1,7 @@
 import { everyKeyOf } from "../../databases/views/key_range.ts";
 import type { Expeller, Follower } from "./follower.ts";
 
-/** Pause before what has failed is tried again, and the longest wait for the log, in milliseconds. */
+/** Pause before the database is asked again, and the longest wait for the log, in milliseconds. */
 const RETRY_MS = 1000;
 
 /** The log of changes, as far as it can be waited for. */
@@ -11,17 +11,16 @@ interface Log {
   readonly follower: Pick<Follower, "wait">;
 }
 
-/** Deletes all keys of prefixes, however often a cache fails or the database is away. */
+/** Deletes all keys of views that are replaced, however long the database is away. */
 export class PrefixExpulsion {
   readonly #expeller: Pick<Expeller, "expel">;
-  /** Null: the log is not followed, and there are no views. */
-  readonly #log: Log | null;
+  readonly #log: Log;
   readonly #sleep: (ms: number) => Promise<void>;
   #isStopping = false;
 
   constructor(
     expeller: Pick<Expeller, "expel">,
-    log: Log | null,
+    log: Log,
     sleep: (ms: number) => Promise<void>,
   ) {
     this.#expeller = expeller;
@@ -34,29 +33,21 @@ export class PrefixExpulsion {
     this.#isStopping = true;
   }
 
-  /** Deletes the keys of these prefixes in all caches. */
-  async expel(prefixes: readonly string[]): Promise<void> {
-    for (let left: readonly string[] = prefixes.map(everyKeyOf); left.length > 0;) {
-      left = (await this.#expeller.expel(left))?.left ?? [];
-      if (left.length > 0) await this.#sleep(RETRY_MS);
-      if (this.#isStopping) return;
-    }
-  }
-
   /** Deletes the keys of views that have just been replaced. */
   async expelReplaced(prefixes: readonly string[]): Promise<void> {
-    await this.expel(prefixes);
+    const keys = prefixes.map(everyKeyOf);
+    await this.#expeller.expel(keys);
     // A change that the log had under the views before may not have been visible to reads since.
     await this.#untilApplied();
-    await this.expel(prefixes);
+    await this.#expeller.expel(keys);
   }
 
   /** Waits until all changes are applied that the log has now, however long the database is away. */
   async #untilApplied(): Promise<void> {
     for (let end: bigint | null = null; !this.#isStopping;) {
       try {
-        end ??= await this.#log!.endOfLog();
-        if (await this.#log!.follower.wait(end, RETRY_MS)) return;
+        end ??= await this.#log.endOfLog();
+        if (await this.#log.follower.wait(end, RETRY_MS)) return;
       } catch {
         // The follower reports why the database does not answer.
       }

@@ -315,7 +315,7 @@ function eventOf({ name, kind, ageMs }: NodeChange, waitMs: number): TransportEv
   return { level, event: `node_${kind}`, message, fields: { node: name, reason } };
 }
 
-/** As `caches` shows nodes. */
+/** As `nodes` shows nodes. */
 export function nodeLines(states: readonly NodeState[]): string {
   return states.map(({ name, state, ageMs, fetched }) =>
     `NODE ${name} ${state} ${Math.round(ageMs)} ${fetched}\r\n`

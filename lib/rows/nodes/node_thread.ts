@@ -82,7 +82,7 @@ export class NodeThread {
     this.#loop.stop();
   }
 
-  /** A node has no file of caches. */
+  /** A node has no file of views. */
   reload(): void {}
 
   #sendState(): void {

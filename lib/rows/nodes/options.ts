@@ -6,7 +6,7 @@ export interface NodeOptions {
   readonly origins: readonly OriginAddress[];
   /** The source of the right to serve rows from the cache, as errors name it. */
   readonly rightFrom: string;
-  /** As `caches` of the origin shows this node; "": by the address that it listens on. */
+  /** As `nodes` of the origin shows this node; "": by the address that it listens on. */
   readonly name: string;
   readonly prefixes: readonly string[];
   readonly expiry: "refuse" | "ignore" | "column";

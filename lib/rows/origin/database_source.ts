@@ -1,4 +1,3 @@
-import type { CacheClient } from "../caches/cache_client.ts";
 import type { Flows } from "../flows/flows.ts";
 import type { RowCommands } from "./row_commands.ts";
 import type { RowSource } from "../row_source.ts";
@@ -6,7 +5,7 @@ import type { StepRunner } from "./step_runner.ts";
 
 /** Returns the rows of a database, by the flows. @param stop `RowSource.stop` */
 export function databaseSource(
-  flows: Flows<CacheClient>,
+  flows: Flows,
   runner: StepRunner,
   commands: RowCommands,
   stop: () => void,

@@ -1,10 +1,9 @@
 import type { Cache } from "../../../store/cache.ts";
 import type { TransportEvent } from "../../net/transport.ts";
 import { pause } from "../../process/pause.ts";
-import { readDialOptions } from "../../peers/dial.ts";
 import { reasonOf } from "../../process/reason.ts";
-import { CacheClient } from "../caches/cache_client.ts";
-import { type ListChanger, ListKeeper, readCachesFile } from "../caches/list_keeper.ts";
+import type { Views } from "../../databases/views/view.ts";
+import { readViewsFile } from "../../databases/views/views_file.ts";
 import { databaseSource } from "./database_source.ts";
 import { type Backend, databaseName } from "../../databases/base/backend.ts";
 import { openBackend } from "../../databases/open_backend.ts";
@@ -16,13 +15,13 @@ import { takeOver } from "../flows/takeover.ts";
 import { TokenStates } from "../flows/token_states.ts";
 import { type Expeller, Follower } from "../follow/follower.ts";
 import { LagGuard, type Suspender } from "../follow/lag_guard.ts";
+import { EVERY_ROW } from "../../databases/views/key_range.ts";
 import { PrefixExpulsion } from "../follow/prefix_expulsion.ts";
 import type { RowsMessage, RowsStart } from "../messages.ts";
 import { NodeServer } from "../nodes/node_server.ts";
 import { openRowCache } from "../open_row_cache.ts";
 import type { RowsOptions } from "../options.ts";
 import { RowCommands } from "./row_commands.ts";
-import { addressesOf, viewsOf } from "./row_files.ts";
 import { RowLoop } from "../row_loop.ts";
 import { removeRows } from "../row_removal.ts";
 import { StartError } from "./start_error.ts";
@@ -32,8 +31,6 @@ import { ViewsReload } from "./views_reload.ts";
 
 /** Ended tokens kept in memory; the database remembers the used ones for longer. */
 const ENDED_TOKENS_MAX = 10_000;
-/** How long a start waits for caches to join. */
-const JOIN_MS = 1000;
 /** How long a start waits until the log is applied to saved rows; after it, they are removed. */
 const CATCH_UP_MS = 10_000;
 
@@ -45,25 +42,24 @@ interface OriginParts {
   readonly options: RowsOptions;
   readonly backend: Backend;
   readonly runner: StepRunner;
-  readonly list: ListKeeper;
   readonly epoch: number;
   readonly savesRows: boolean;
   readonly say: Say;
   readonly report: Report;
 }
 
-/** The database, the listed caches, and the loop that serves requests. */
+/** The database, the nodes, and the loop that serves requests. */
 export class OriginThread {
   readonly #options: RowsOptions;
   readonly #backend: Backend;
-  readonly #list: ListKeeper;
-  readonly #flows: Flows<CacheClient>;
+  readonly #flows: Flows;
   readonly #runner: StepRunner;
   readonly #loop: RowLoop;
   readonly #right: Right;
   /** Null: the log is not followed. */
   readonly #follower: Follower | null;
-  readonly #expulsion: PrefixExpulsion;
+  /** Null: the log is not followed, and there are no views. */
+  readonly #expulsion: PrefixExpulsion | null;
   readonly #upkeep: Upkeep;
   #following: Promise<void> | undefined;
   readonly #savesRows: boolean;
@@ -73,12 +69,11 @@ export class OriginThread {
   readonly #viewsReload: ViewsReload;
 
   private constructor(parts: OriginParts) {
-    const { cache, options, backend, runner, list, epoch, savesRows, say, report } = parts;
+    const { cache, options, backend, runner, epoch, savesRows, say, report } = parts;
     this.#options = options;
     this.#savesRows = savesRows;
     this.#report = report;
     this.#backend = backend;
-    this.#list = list;
     const states = new TokenStates(
       epoch,
       options.tokensMax,
@@ -86,18 +81,19 @@ export class OriginThread {
       () => performance.now(),
     );
     const nodes = this.#nodes = new NodeList(newSecret, options.rightMs, options.driftShare);
-    this.#flows = new Flows(list.list, states, options.databaseTimeoutMs, nodes);
+    this.#flows = new Flows(states, options.databaseTimeoutMs, nodes);
     this.#runner = runner;
-    const expeller = this.#expeller;
-    const follower = options.follows ? new Follower(backend, expeller, report, pause) : null;
+    const follower = options.follows
+      ? new Follower(backend, this.#logExpeller, report, pause)
+      : null;
     const log = follower && { follower, endOfLog: () => backend.endOfLog() };
     this.#follower = follower;
-    this.#expulsion = new PrefixExpulsion(expeller, log, pause);
+    this.#expulsion = log && new PrefixExpulsion(this.#expeller, log, pause);
     this.#viewsReload = new ViewsReload({
       read: () => viewsOf(options)!,
       prepare: (views) => backend.prepareViews(views),
       replace: (views, prepared) => runner.views.replace(views, prepared),
-      expelReplaced: (prefixes) => this.#expulsion.expelReplaced(prefixes),
+      expelReplaced: (prefixes) => this.#expulsion!.expelReplaced(prefixes),
       report,
     });
     const rows = cache.rows!;
@@ -116,12 +112,9 @@ export class OriginThread {
       report,
     });
     runner.invalidateNodes = (keys) => this.#nodeServer.delete(keys);
-    const forget = (name: string): Promise<boolean> =>
-      list.whileUnchanged(() => runner.run(list.list.forget(name, epoch)));
     const commands = new RowCommands(
       this.#flows,
       runner,
-      forget,
       this.#nodeServer,
       log,
       (keyLength, valueLength, flags) => rows.fits(keyLength, valueLength, flags),
@@ -140,20 +133,33 @@ export class OriginThread {
 
   /** The one door through which changes of other writers delete rows. */
   get #expeller(): Expeller {
-    const { list } = this.#list;
-    const run = this.#runner;
     return {
-      expel: (keys) => run.run(expelKeys(list, keys, this.#nodes)),
-      empty: () => this.#list.whileUnchanged(() => run.run(emptyAll(list, this.#nodes))),
+      expel: (keys) => this.#runner.run(expelKeys(keys, this.#nodes)),
+      empty: () => this.#runner.run(emptyAll(this.#nodes)),
+    };
+  }
+
+  /** The same for changes in the log, which clients of `uget` may have missed. */
+  get #logExpeller(): Expeller {
+    const { expel, empty } = this.#expeller;
+    const note = (keys: readonly string[]): void =>
+      this.#flows.noteChanges(keys, this.#follower!.caughtUpMs);
+    return {
+      expel: (keys) => {
+        note(keys);
+        return expel(keys);
+      },
+      empty: () => {
+        note([EVERY_ROW]);
+        return empty();
+      },
     };
   }
 
   get #suspender(): Suspender {
     return {
       suspend: (isSuspended) => this.#flows.isSuspended = isSuspended,
-      dropRows: () => this.#expulsion.expel([""]),
-      caches: () => [...this.#list.list.members].map(({ cache }) => cache),
-      whileUnchanged: (act) => this.#list.whileUnchanged(act),
+      dropRows: () => this.#expeller.expel([EVERY_ROW]),
     };
   }
 
@@ -161,20 +167,14 @@ export class OriginThread {
   static async open(start: RowsStart, options: RowsOptions, say: Say): Promise<OriginThread> {
     const report: Report = (event) => say({ kind: "event", event });
     const cache = openRowCache(start);
-    const { cacheLoginFile, cacheCaCertPath, cacheTimeoutMs } = options;
-    const caches = addressesOf(options);
     const views = viewsOf(options);
-    const dialOptions = readDialOptions(cacheTimeoutMs, cacheLoginFile, cacheCaCertPath);
-    const connect = (hostname: string, port: number): CacheClient =>
-      new CacheClient(hostname, port, dialOptions);
-    const list = new ListKeeper(connect, report);
     let backend: Backend | undefined;
     try {
       backend = await openBackend(options);
       const runner = new StepRunner(cache, backend, pause);
       if (views !== null) await runner.views.replace(views, await backend.prepareViews(views));
       const taken = await runner.run(
-        takeOver<CacheClient>(
+        takeOver(
           options.takeover,
           options.rightMs,
           (problem) => report(waitEvent(options, problem)),
@@ -190,16 +190,12 @@ export class OriginThread {
         options,
         backend,
         runner,
-        list,
         epoch,
         savesRows,
         say,
         report,
       });
-      await list.adopt(backend, caches);
       await thread.#follower?.open();
-      // A cache that does not answer joins later.
-      await Promise.race([list.set(thread.#changer, caches), pause(JOIN_MS)]);
       if (start.savedMark !== null) {
         await thread.#resumeRows(cache, isLastMark(start.savedMark, taken));
       }
@@ -207,20 +203,9 @@ export class OriginThread {
       await runner.run(thread.#flows.renewRight(thread.#right, options.rightMs));
       return thread;
     } catch (error) {
-      list.close();
       await backend?.close();
       throw new StartError(`cannot use the database ${databaseName(options.database)}`, error);
     }
-  }
-
-  get #changer(): ListChanger {
-    const flows = this.#flows;
-    return {
-      get isDeposed() {
-        return flows.isDeposed;
-      },
-      changeCaches: (target) => this.#runner.run(flows.changeCaches(target)),
-    };
   }
 
   /** Removes the rows of the snapshot, unless they are certainly those of the database. Nothing is served before. */
@@ -254,7 +239,6 @@ export class OriginThread {
     await this.#loop.run();
     this.#upkeep.stop();
     await this.#end();
-    this.#list.close();
     await this.#following;
     await this.#runner.views.close();
     const mark = this.#savesRows ? await this.#noteMark() : "";
@@ -263,7 +247,7 @@ export class OriginThread {
   }
 
   stop(): void {
-    this.#expulsion.stop();
+    this.#expulsion?.stop();
     void this.#follower?.stop();
     this.#loop.stop();
   }
@@ -291,26 +275,20 @@ export class OriginThread {
     }
   }
 
-  /** Reads the files of caches and views again. One with mistakes changes nothing. */
+  /** Reads the file of views again. One with mistakes changes nothing. */
   reload(): void {
-    this.#reloadCaches();
     if (this.#options.viewsPath === "") return;
     void this.#viewsReload.request();
   }
+}
 
-  #reloadCaches(): void {
-    if (this.#options.cachesPath === "") return;
-    try {
-      void this.#list.set(this.#changer, readCachesFile(this.#options.cachesPath));
-    } catch (error) {
-      const reason = reasonOf(error);
-      this.#report({
-        level: "error",
-        event: "caches_refused",
-        message: `SIGHUP: the list of caches stays as it is: ${reason}`,
-        fields: { reason },
-      });
-    }
+/** @returns Null: there are none. @throws StartError */
+function viewsOf({ viewsPath, prefixes }: RowsOptions): Views | null {
+  if (viewsPath === "") return null;
+  try {
+    return readViewsFile(viewsPath, prefixes);
+  } catch (error) {
+    throw new StartError("cannot use --views", error, true);
   }
 }
 

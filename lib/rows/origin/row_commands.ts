@@ -1,10 +1,10 @@
 import { REFUSAL, REPLY } from "../../../protocol/reply/replies.ts";
 import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import { oneWord } from "../../../store/base/key_text.ts";
-import type { CacheClient } from "../caches/cache_client.ts";
 import { inSlices } from "../key_slices.ts";
 import type { Edit } from "../../databases/base/backend.ts";
 import type { Flows, Read, WriteReply } from "../flows/flows.ts";
+import type { Flow } from "../flows/steps.ts";
 import { positionOf } from "../follow/follow_command.ts";
 import type { Follower } from "../follow/follower.ts";
 import { rowStats } from "./row_stats.ts";
@@ -15,6 +15,7 @@ import { oneLine } from "../../process/reason.ts";
 
 /** Executes a write in the next group. */
 type AddWrite = (write: QueuedWrite) => void;
+type ReadFlow = (keys: readonly string[]) => Flow<readonly Read[]>;
 type Reply = string | Uint8Array<ArrayBuffer>;
 type Handler = (words: readonly string[], command: Command) => Promise<Reply> | Reply;
 
@@ -34,7 +35,7 @@ const UINT32_MAX = 2 ** 32 - 1;
 const OWNER = /^[\x21-\x7e]{1,64}$/;
 const LF = 0x0a;
 /** Commands that a node may forward: those of writers. The user of a node is no administrator of its origin. */
-const FORWARDED = /^(?:(?:uget|uput|udelete|follow|token (?:get|release)) |caches$)/;
+const FORWARDED = /^(?:(?:uget|uread|uput|udelete|follow|token (?:get|release)) |nodes$)/;
 const NOT_FORWARDED = "this command is for the origin";
 const LONG_REPLY = "the rows are longer than a value may be (-I): ask for fewer keys at once";
 const CR_LF = latin1Bytes("\r\n");
@@ -60,18 +61,18 @@ function wordsOf(request: Uint8Array): string[] {
 /** An invalid request; the message is the reply. */
 class Refusal extends Error {}
 
-/** Commands of update tokens and of the list of caches, for writers and readers that know them. */
+/** Commands of update tokens and of nodes, for writers, readers and administrators that know them. */
 export class RowCommands {
-  readonly #flows: Flows<CacheClient>;
+  readonly #flows: Flows;
   readonly #runner: StepRunner;
-  readonly #forgetCache: (name: string) => Promise<boolean>;
   readonly #nodeServer: NodeServer | null;
   readonly #handlers: Readonly<Record<string, Handler>> = {
-    uget: (words, { signal }) => this.#uget(words, signal),
+    uget: (words, { signal }) => this.#uget(words, (keys) => this.#flows.uget(keys), signal),
+    uread: (words, { signal }) => this.#uget(words, (keys) => this.#flows.read(keys), signal),
     uput: (words, command) => this.#uput(words, command),
     udelete: (words, { addWrite }) => this.#udelete(words, addWrite),
     token: (words) => this.#token(words),
-    caches: (words) => this.#caches(words),
+    nodes: (words) => this.#nodes(words),
     follow: (words, { signal }) => this.#follow(words, signal),
     stats: () => this.#stats(),
     node: (words, command) => this.#node(words, command),
@@ -81,14 +82,12 @@ export class RowCommands {
 
   /**
    * @param fits `RowOperations.fits`, for replies, which are stored on their way to the client.
-   * @param forgetCache `CacheList.forget`
    * @param nodeServer Serves nodes; null: there are none.
    * @param following Null: the log is not followed.
    */
   constructor(
-    flows: Flows<CacheClient>,
+    flows: Flows,
     runner: StepRunner,
-    forgetCache: (name: string) => Promise<boolean>,
     nodeServer: NodeServer | null,
     following: Following | null,
     fits: (keyLength: number, valueLength: number, flags: number) => boolean,
@@ -96,7 +95,6 @@ export class RowCommands {
     this.#fits = fits;
     this.#following = following;
     this.#flows = flows;
-    this.#forgetCache = forgetCache;
     this.#runner = runner;
     this.#nodeServer = nodeServer;
   }
@@ -130,19 +128,20 @@ export class RowCommands {
     }
   }
 
-  /** `uget [@<cache>] <key>+` */
-  async #uget(words: readonly string[], signal: AbortSignal): Promise<Reply> {
-    const cache = words[0]?.startsWith("@") ? words[0].slice(1) : null;
-    const keys = (cache === null ? words : words.slice(1)).map(keyOf);
-    if (keys.length === 0) throw new Refusal(BAD_FORMAT);
-    const isReadable = cache === null || this.#flows.caches.named(cache)?.state === "listed";
+  /**
+   * `uget <key>+`, for clients that may keep rows; `uread <key>+`, for those that keep none. Earlier clients name a
+   * cache of a list first, with `@`: they must not take its rows for those of a key.
+   */
+  async #uget(words: readonly string[], read: ReadFlow, signal: AbortSignal): Promise<Reply> {
+    const keys = words.map(keyOf);
+    if (keys.length === 0 || keys[0]!.startsWith("@")) throw new Refusal(BAD_FORMAT);
     const parts: Uint8Array[] = [];
     let length = 0;
     const add = (part: Uint8Array): void => {
       parts.push(part);
       length += part.length;
     };
-    for await (const [key, { row, version, cacheable }] of this.#read(keys, isReadable, signal)) {
+    for await (const [key, { row, version, cacheable }] of this.#read(keys, read, signal)) {
       const mark = cacheable ? "C" : "N";
       if (row === null) {
         add(latin1Bytes(`NONE ${key} ${version} ${mark}\r\n`));
@@ -160,13 +159,13 @@ export class RowCommands {
   /** Reads rows, in slices: no more of them are in memory than the caller needs. */
   async *#read(
     keys: readonly string[],
-    isReadable: boolean,
+    read: ReadFlow,
     signal: AbortSignal,
   ): AsyncGenerator<readonly [string, Read]> {
     for await (
       const { first, reads } of inSlices(keys, (slice) => {
         signal.throwIfAborted();
-        return this.#runner.run(this.#flows.read(slice, isReadable));
+        return this.#runner.run(read(slice));
       })
     ) {
       for (const [index, read] of reads.entries()) yield [keys[first + index]!, read];
@@ -276,20 +275,13 @@ export class RowCommands {
     return `${[...lines].join("")}${latin1Text(REPLY.END)}`;
   }
 
-  /** `caches [forget <host:port>|<node>]`: the caches in which writers delete, those that have left, and nodes. */
-  async #caches([subcommand, name, ...more]: readonly string[]): Promise<string> {
+  /** `nodes [forget <name>]` */
+  #nodes([subcommand, name, ...more]: readonly string[]): string {
     if (subcommand === "forget" && name !== undefined && more.length === 0) {
-      const isForgotten = this.#nodeServer?.forget(name) || await this.#forgetCache(name);
-      return isForgotten ? "OK\r\n" : "NOT_FOUND\r\n";
+      return this.#nodeServer?.forget(name) === true ? "OK\r\n" : "NOT_FOUND\r\n";
     }
     if (subcommand !== undefined) throw new Refusal(UNKNOWN_COMMAND);
-    const { caches } = this.#flows;
-    const lines = [...caches.members].map(({ name, state, weight }) =>
-      `CACHE ${name} ${state} ${weight}\r\n`
-    );
-    const outside = caches.outside.map((name) => `OUTSIDE ${name}\r\n`);
-    const nodes = nodeLines(this.#nodeServer?.states ?? []);
-    return `${lines.join("")}${outside.join("")}${nodes}END ${caches.epoch}\r\n`;
+    return `${nodeLines(this.#nodeServer?.states ?? [])}${latin1Text(REPLY.END)}`;
   }
 }
 

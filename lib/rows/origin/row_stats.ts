@@ -18,10 +18,9 @@ const COUNTS: readonly Row<keyof FlowCounts>[] = [
   ["puts_committed",   "writesCommitted",  "writes",       "committed"],
   ["puts_refused",     "writesRefused",    "writes",       "whose condition was false"],
   ["puts_revoked",     "writesRevoked",    "writes",       "whose update token was revoked"],
-  ["puts_failed",      "writesFailed",     "writes",       "that wrote nothing: the database or a listed cache failed"],
+  ["puts_failed",      "writesFailed",     "writes",       "that wrote nothing: the database failed, or the row was locked"],
   ["puts_unknown",     "writesUnknown",    "writes",       "whose outcome the database did not say in time"],
   ["put_groups",       "groups",           "transactions", "of writes"],
-  ["cache_errors",     "cacheErrors",      "requests",     "that a listed cache did not answer"],
 ];
 
 /** Update tokens. */
@@ -47,21 +46,14 @@ interface Executed {
 }
 
 /** Yields the statistics of the database thread: the lines of `stats rows`, and metrics. */
-export function* rowStats<Cache>(
-  { states, caches, counts, isDeposed }: Flows<Cache>,
+export function* rowStats(
+  { states, counts, ugetKeys, isDeposed }: Flows,
   { times, views }: Executed,
   nodes: readonly NodeState[],
   follower?: Follower,
 ): Generator<Stat> {
   yield stat("epoch", states.epoch, gauge("", "number of this takeover of the database"));
   yield stat("deposed", isDeposed ? 1 : 0, gauge("", "1: another origin has taken over"));
-  yield stat("caches", caches.all.length, gauge("caches", "in which writes delete"));
-  yield stat(
-    "caches_outside",
-    caches.outside.length,
-    gauge("caches", "not in the list, and may hold values"),
-  );
-  yield stat("caches_epoch", caches.epoch, gauge("", "number of this list of caches"));
   for (const [name, of, unit, meaning] of NODES) {
     yield stat(name, nodes.filter(({ state }) => state === of).length, gauge(unit, meaning));
   }
@@ -74,6 +66,11 @@ export function* rowStats<Cache>(
   for (const [name, of, unit, meaning] of COUNTS) {
     yield stat(name, counts[of], counter(unit, meaning));
   }
+  const unsafe = counter(
+    "changes",
+    "of keys that clients may have cached since uget, and did not delete",
+  );
+  yield stat("uget_unsafe", ugetKeys.unsafe, unsafe);
   for (const [step, name, meaning] of TIMED_STEPS) {
     const { count, sumMs, failures } = times[step];
     yield stat(`${name}_count`, count, counter("times", meaning));

@@ -1,13 +1,12 @@
 import type { Cache } from "../../../store/cache.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";
-import type { CacheClient } from "../caches/cache_client.ts";
 import type { Backend, Found, ViewKey } from "../../databases/base/backend.ts";
 import type { Flow, FlowStep, StepKind, StepResults } from "../flows/steps.ts";
 import { ActiveViews } from "./active_views.ts";
 import { removeRows } from "../row_removal.ts";
 import { StepTimes, TIMED_STEPS, type TimedStep } from "./step_times.ts";
 
-/** Runs flows: executes their steps with the store, the listed caches, the database and the clock. */
+/** Runs flows: executes their steps with the store, the nodes, the database and the clock. */
 export class StepRunner {
   readonly times: Readonly<Record<TimedStep, StepTimes>>;
   readonly #cache: Cache;
@@ -27,7 +26,7 @@ export class StepRunner {
   }
 
   /** Runs a flow to its end. @throws The flow's error. */
-  async run<Result>(flow: Flow<CacheClient, Result>): Promise<Result> {
+  async run<Result>(flow: Flow<Result>): Promise<Result> {
     let yielded = flow.next();
     while (!yielded.done) {
       const times = this.times[yielded.value.kind as TimedStep] as StepTimes | undefined;
@@ -49,7 +48,7 @@ export class StepRunner {
   }
 
   /** Executes one step. @throws The errors that `StepResults` names. */
-  #take(step: FlowStep<CacheClient>): Promise<StepResults[StepKind]> | StepResults[StepKind] {
+  #take(step: FlowStep): Promise<StepResults[StepKind]> | StepResults[StepKind] {
     switch (step.kind) {
       case "invalidateHere":
         return this.#invalidateHere(step.keys, step.connections);
@@ -59,14 +58,8 @@ export class StepRunner {
         return this.#expelPrefixesHere(step.prefixes);
       case "emptyHere":
         return this.#emptyHere();
-      case "invalidateListed":
-        return invalidateListed(step.caches, step.keys);
       case "invalidateNodes":
         return this.invalidateNodes(step.keys);
-      case "quarantine":
-        return step.cache.quarantine(step.on);
-      case "noteCaches":
-        return this.#backend.noteCaches(step.caches, step.epoch);
       case "readRows":
         return this.#readRows(step.keys);
       case "writeRows": {
@@ -143,20 +136,10 @@ export class StepRunner {
   }
 }
 
-/** Deletes the keys in all caches; waits for all, also after one has failed. */
-async function invalidateListed(
-  caches: readonly CacheClient[],
-  keys: readonly string[],
-): Promise<(string | null)[]> {
-  const results = await Promise.all(caches.map((cache) => cache.invalidateMany(keys)));
-  return keys.map((_, index) => results.find((errors) => errors[index] !== null)?.[index] ?? null);
-}
-
-/** Returns how often the result says that a cache or the database could not do its part. */
+/** Returns how often the result says that the database could not do its part. */
 function failuresIn(result: StepResults[StepKind]): number {
   if (!Array.isArray(result)) return 0;
   return result.filter((each) =>
-    typeof each === "string" ||
-    (typeof each === "object" && (each?.kind === "failed" || each?.kind === "unknown"))
+    typeof each === "object" && (each?.kind === "failed" || each?.kind === "unknown")
   ).length;
 }

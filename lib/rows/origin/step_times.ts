@@ -2,13 +2,11 @@ import type { StepKind } from "../flows/steps.ts";
 
 /** The steps whose time is taken, and the beginning of the names of their statistics. */
 export const TIMED_STEPS = [
-  ["invalidateListed", "cache_delete", "deletions in listed caches before a group of writes"],
   ["invalidateNodes", "node_delete", "deletions in nodes before a group of writes"],
   ["readRows", "database_read", "reads of rows, several together"],
   ["readEpoch", "database_confirm", "questions whether another origin has taken over"],
   ["writeRows", "database_write", "transactions of groups of writes"],
   ["askOutcome", "database_outcome", "questions for the outcome of a write"],
-  ["noteCaches", "database_note", "notes of the list of caches"],
 ] as const satisfies readonly (readonly [StepKind, name: string, meaning: string])[];
 
 export type TimedStep = (typeof TIMED_STEPS)[number][0];

@@ -1,5 +1,5 @@
+import { oneWord } from "../../../store/base/key_text.ts";
 import { reasonOf } from "../../process/reason.ts";
-import type { CacheClient } from "../caches/cache_client.ts";
 import type { Backend } from "../../databases/base/backend.ts";
 import type { Flows, Right } from "../flows/flows.ts";
 import type { RowToken } from "../flows/token_states.ts";
@@ -46,7 +46,7 @@ export interface UpkeepContext {
   readonly clock: UpkeepClock;
   readonly options: RowsOptions;
   readonly backend: Backend;
-  readonly flows: Flows<CacheClient>;
+  readonly flows: Flows;
   readonly runner: StepRunner;
   readonly right: Right;
   /** Null: the log is not followed. */
@@ -65,6 +65,7 @@ export class Upkeep {
   #isConfirming = false;
   #isConfirmed = true;
   #isDeposed = false;
+  #isUnsafeTold = false;
   #isTicking = false;
   #purgeMs: number;
   #resolveMs = 0;
@@ -109,7 +110,7 @@ export class Upkeep {
   async #tick(): Promise<void> {
     const { clock, options, backend, follower, lagGuard, nodeServer, loop } = this.#context;
     void follower?.measure();
-    void lagGuard?.watch();
+    lagGuard?.watch();
     nodeServer.watch();
     if (!this.#isConfirmed || this.#isTicking) return this.#sendState();
     const nowMs = clock.nowMs();
@@ -156,6 +157,21 @@ export class Upkeep {
     return [...oldest.map((token) => ({ ...token, ageMs: nowMs - token.sinceMs }))];
   }
 
+  /** Tells once that caches of clients may be stale. */
+  #tellUnsafe(): void {
+    const { firstUnsafe } = this.#context.flows.ugetKeys;
+    if (firstUnsafe === "" || this.#isUnsafeTold) return;
+    this.#isUnsafeTold = true;
+    const key = oneWord(firstUnsafe);
+    const message =
+      `caches of clients may be stale: ${key} has changed after uget had answered it with C, ` +
+      "and no writer with an update token has deleted it there; use nodes (--origin), see docs/rows.md";
+    this.#context.say({
+      kind: "event",
+      event: { level: "warning", event: "uget_unsafe", message, fields: { key } },
+    });
+  }
+
   #sendState(): void {
     const { flows, runner, follower, nodeServer, loop, say } = this.#context;
     const { isDeposed, deposedText } = flows;
@@ -163,6 +179,7 @@ export class Upkeep {
       this.#isDeposed = true;
       say({ kind: "deposed", reason: deposedText });
     }
+    this.#tellUnsafe();
     const problem = isDeposed ? deposedText : loop.problem ?? this.#lagProblem;
     const nodes = nodeServer.states;
     const stats = [...rowStats(flows, runner, nodes, follower ?? undefined)];

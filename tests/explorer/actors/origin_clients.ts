@@ -16,25 +16,24 @@ import {
   readRow,
 } from "../steps.ts";
 
-// Clients of an origin: those that talk to caches themselves, and those that only know the origin.
+// Clients of an origin: those that fill caches themselves, and those that only know the origin.
 
-type Calling = Flow<number, Answer>;
+type Calling = Flow<Answer>;
 
 const edit = (row: { version: number } | null): { flags: number; data: Uint8Array } => ({
   flags: 0,
   data: latin1Bytes(String(row!.version + 1)),
 });
 
-/** `uget [@<cache>] k`: `C` or `N`, and the version. */
-function uget(cache: number | undefined, origin: number): Call {
+/** `uget k`: `C` or `N`, and the version. */
+function uget(origin: number): Call {
   return {
     kind: "call",
     origin,
     note: "uget",
     isRead: true,
     *call(flows): Calling {
-      const isReadable = cache === undefined || flows.caches.isReadable(cache);
-      const [read] = yield* flows.read([KEY], isReadable);
+      const [read] = yield* flows.uget([KEY]);
       return { word: `${read!.cacheable ? "C" : "N"}${read!.version}`, id: 0 };
     },
   };
@@ -77,7 +76,7 @@ function putAnswer(id: number, reply: WriteReply): Answer {
 }
 
 /** @param tokenId 0: one of its own. */
-function* write(flows: Flows<number>, tokenId: number): Flow<number, WriteReply> {
+function* write(flows: Flows, tokenId: number): Flow<WriteReply> {
   const [reply] = yield* flows.write([{ key: KEY, edit, tokenId, connection: 0 }]);
   return reply!;
 }
@@ -154,35 +153,21 @@ function fill({ word }: Answer, leaseId: number, cache: number): Ask {
 
 // --- readers ---------------------------------------------------------------------------------------
 
-/**
- * The rules: lease, read through the origin, fill or give back.
- *
- * @param cache Its cache, which it names to the origin; left out: the first, and it does not.
- */
-export const reader = (cache?: number, origin = 0): MakeActor =>
+/** The rules: lease, read through the origin, fill or give back. */
+export const reader = (cache = 0, origin = 0): MakeActor =>
   function* (): Actor {
-    const at = cache ?? 0;
-    const got = yield getss(at);
+    const got = yield getss(cache);
     if (got.word !== "lease") return;
-    const read = yield uget(cache, origin);
+    const read = yield uget(origin);
     if (read.word === "error") return;
-    yield fill(read, got.id, at);
-  };
-
-/** Reads a cache, and does not name it to the origin. */
-export const silentReader = (at: number): MakeActor =>
-  function* (): Actor {
-    const got = yield getss(at);
-    if (got.word !== "lease") return;
-    const read = yield uget(undefined, 0);
-    if (read.word !== "error") yield fill(read, got.id, at);
+    yield fill(read, got.id, cache);
   };
 
 /** Breaks a rule: when its fill fails it takes another lease, and fills with what it has. */
 export function* reusingReader(): Actor {
   let got = yield getss(0);
   if (got.word !== "lease") return;
-  const read = yield uget(undefined, 0);
+  const read = yield uget(0);
   if (!read.word.startsWith("C")) return;
   const filled = yield fill(read, got.id, 0);
   if (filled.word === "STORED") return;
@@ -208,7 +193,7 @@ export const originReader = (origin = 0): MakeActor =>
 
 export interface WriterWays {
   readonly origin?: number;
-  /** The caches in which it deletes itself; left out: that is the origin's. */
+  /** The caches in which it deletes; left out: the first. */
   readonly caches?: readonly number[];
   /** How it deletes; left out: by `delete`. */
   readonly deletes?: "delete" | "deletess" | "set";
@@ -223,12 +208,12 @@ export interface WriterWays {
 const DELETIONS = {
   delete: "delete k",
   deletess: `deletess ${INVALIDATION_SEC} k`,
-  /** As the origin does it: an item that has already expired. */
+  /** An item that has already expired: it leaves no lease. */
   set: "set k 0 -1 0\r\n",
 } as const;
 
 function* invalidate(caches: readonly number[], deletion: string): Generator<Ask, void, Answer> {
-  for (const cache of caches) yield atCache(ask(deletion), cache);
+  for (const cache of caches) yield { ...atCache(ask(deletion), cache), isRepeatable: true };
 }
 
 /** Yields a step until it comes to something. */
@@ -239,9 +224,9 @@ function* untilDone(step: Call): Generator<Call, Answer, Answer> {
   }
 }
 
-/** The rules: token, delete in every cache unless the origin does it, put; and what the answers to a put ask for. */
+/** The rules: token, delete in every cache, put; and what the answers to a put ask for. */
 export const writer = (ways: WriterWays = {}): MakeActor => {
-  const { origin = 0, caches = [], deletes = "delete", startsAgain = false, order = "tdp", tag } =
+  const { origin = 0, caches = [0], deletes = "delete", startsAgain = false, order = "tdp", tag } =
     ways;
   return function* (name): Actor {
     for (let attempt = 0; attempt < 2; attempt++) {
@@ -272,14 +257,14 @@ export const writer = (ways: WriterWays = {}): MakeActor => {
 function patient(step: Call): Call {
   return {
     ...step,
-    *call(flows: Flows<number>): Calling {
+    *call(flows: Flows): Calling {
       const answer = yield* step.call(flows) as Calling;
       return answer.word === "busy" ? AGAIN : answer;
     },
   };
 }
 
-/** Only knows the origin. */
+/** Only knows the origin, which deletes in no cache of a client. */
 export const originWriter = (origin = 0): MakeActor =>
   function* (): Actor {
     yield set(origin);

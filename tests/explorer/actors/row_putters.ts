@@ -6,7 +6,7 @@ import type {
   StepResults,
 } from "../../../lib/client/flows/steps.ts";
 import { KEY } from "../key_record.ts";
-import type { RowDatabase } from "../listed/row_database.ts";
+import type { RowDatabase } from "../client_caches/row_database.ts";
 import type { Act, Actor, Answer, Call, MakeActor } from "../steps.ts";
 import { tokenGet, tokenRelease, uput } from "./origin_clients.ts";
 

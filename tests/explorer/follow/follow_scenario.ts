@@ -1,25 +1,20 @@
 /**
- * - `restart`: the origin is killed and starts again; listed caches keep their values
- * - `cacheFails`: a listed cache does not answer; what it was asked took place, or did not
+ * - `restart`: the origin is killed and starts again
  * - `loseNode`: the membership of a node is over
  * - `loseSlot`: the log is lost from the confirmed position on; a new one begins behind changes that reads see
  */
-export type FollowEvent = "restart" | "cacheFails" | "loseNode" | "loseSlot";
+export type FollowEvent = "restart" | "loseNode" | "loseSlot";
 
 /** A rule that is broken on purpose. */
 export type FollowFault =
   /** The log names only the new key of an update. */
   | "leavesOldKeyOut"
-  /** A position is confirmed before all caches have answered. */
+  /** A position is confirmed before the caches have answered. */
   | "confirmsEarly"
-  /** Only the first listed cache deletes. */
-  | "forgetsOneCache"
   /** A deletion leaves the lease, so what was read before is filled. */
   | "keepsLease"
   /** The origin's cache knows no deletions of a prefix. */
   | "forgetsPrefixHere"
-  /** Listed caches are not emptied for a prefix. */
-  | "forgetsPrefixListed"
   /** Only the first node deletes. */
   | "forgetsOneNode"
   /** A position is confirmed before the nodes have answered. */
@@ -46,19 +41,16 @@ export type DirectDeed = "set" | "rename" | "setSome";
 /** A client of the row. */
 export type FollowClient =
   | { readonly kind: "reader" }
-  /** Knows leases: lease, `uget`, fill. */
-  | { readonly kind: "cacheReader"; readonly cache: number }
+  /** Lease, read at the origin, fill. */
   | { readonly kind: "nodeReader"; readonly node: number }
   | { readonly kind: "direct"; readonly deed: DirectDeed }
   /** Writes through the origin. */
   | { readonly kind: "writer" };
 
-/** An origin that follows the log, listed caches, and nodes. All have the row at the beginning. */
+/** An origin that follows the log, and nodes. All have the row at the beginning. */
 export interface FollowScenario {
   readonly name: string;
   readonly clients: readonly FollowClient[];
-  /** Listed caches. */
-  readonly caches: number;
   /** Left out: none. */
   readonly nodes?: number;
   /** Nothing is cached at the beginning. */

@@ -1,4 +1,3 @@
-import type { CacheList } from "../../../lib/rows/flows/cache_list.ts";
 import { emptyAll, expelKeys } from "../../../lib/rows/flows/expulsion.ts";
 import { Flows, type Read } from "../../../lib/rows/flows/flows.ts";
 import {
@@ -8,26 +7,19 @@ import {
   type LogStep,
 } from "../../../lib/rows/flows/log_flow.ts";
 import type { Deletion } from "../../../lib/rows/flows/node_list.ts";
-import {
-  CacheError,
-  type Flow,
-  type FlowStep,
-  type StepKind,
-  type StepResults,
-} from "../../../lib/rows/flows/steps.ts";
+import type { Flow, FlowStep, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
 import { RowKind, type RowRequest } from "../../../store/row_cache.ts";
 import type { RequestSlot } from "../../../store/rows/row_requests.ts";
 import { KEY } from "../key_record.ts";
-import { type LeaseCache, stepOfReader } from "../lease_reader.ts";
 import { OriginStore } from "../origins/origin_store.ts";
 import { Table } from "../origins/table.ts";
-import { RecordingList } from "../listed/recording_list.ts";
-import { RecordingStates } from "../listed/recording_states.ts";
+import { RecordingStates } from "../client_caches/recording_states.ts";
 import { type Act, ActingWorld } from "../scenario_world.ts";
 import { nameOf, type TraceWriter } from "../trace.ts";
 import { ChangeLog } from "./change_log.ts";
 import { FollowNodes } from "./follow_nodes.ts";
 import type { FollowClient, FollowScenario } from "./follow_scenario.ts";
+import { stepOfReader } from "./lease_reader.ts";
 
 interface Actor {
   readonly client: FollowClient;
@@ -42,34 +34,23 @@ interface Actor {
 /** A flow of the origin, at a step that a cache or the database executes. */
 interface Running {
   readonly name: string;
-  readonly flow: Flow<number, unknown>;
+  readonly flow: Flow<unknown>;
   readonly done: (result: unknown) => void;
-  step: FlowStep<number>;
-  /** Caches that have answered, as bits; and those of them that have failed. */
-  answered: number;
-  failed: number;
-  /** Whether a cache could not be emptied. */
-  hasFailed: boolean;
+  step: FlowStep;
   /** In nodes. */
   deletion: Deletion | undefined;
   /** A result that has not reached the flow. */
   end: { readonly result: StepResults[StepKind] } | undefined;
 }
 
-interface ListedCache extends LeaseCache {
-  isQuarantined: boolean;
-}
-
-/** The follower of the log: its real flow and those of rows, over the real store, with listed caches and a database. */
+/** The follower of the log: its real flow and those of rows, over the real store, with nodes and a database. */
 export class FollowWorld extends ActingWorld<FollowScenario> {
   readonly #table = new Table(false);
   readonly #log: ChangeLog;
   readonly #store = new OriginStore();
   readonly #nodes: FollowNodes;
-  #flows!: Flows<number>;
+  #flows!: Flows;
   #states!: RecordingStates;
-  #list!: CacheList<number>;
-  #caches: ListedCache[] = [];
   #actors: Actor[] = [];
   #running: Running[] = [];
   #follower!: LogFlow<never>;
@@ -90,16 +71,12 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
   }
 
   override start(trace?: TraceWriter): void {
-    const { clients, caches, isCold = false } = this.scenario;
+    const { clients, isCold = false } = this.scenario;
     this.#table.start(true);
     this.#log.start();
     this.#lastLease = 0;
     this.refill();
     const value = isCold ? null : 0;
-    this.#caches = Array.from(
-      { length: caches },
-      () => ({ value, leaseId: 0, isQuarantined: false }),
-    );
     this.#actors = clients.map((client, index) => ({
       client,
       name: nameOf(index),
@@ -127,14 +104,8 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
     this.#store.start();
     this.#running = [];
     const states = this.#states = new RecordingStates(++this.#table.epoch);
-    const list = this.#list = new RecordingList(states);
-    const members = this.#caches.map((_, cache) => [`${cache}`, "listed"] as const);
-    list.adopt(
-      { epoch: 1, caches: new Map(members) },
-      this.#caches.map((_, cache) => ({ name: `${cache}`, weight: 1, cache })),
-    );
     this.#nodes.boot(this.#table.epoch);
-    this.#flows = new Flows(list, states, 0, this.#nodes.list);
+    this.#flows = new Flows(states, 0, this.#nodes.list);
     this.#open();
   }
 
@@ -172,8 +143,6 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
     switch (client.kind) {
       case "reader":
         return this.#readAtOrigin(actor);
-      case "cacheReader":
-        return this.#readAtListed(actor, client.cache);
       case "nodeReader":
         return this.#readAtNode(actor, client.node);
       case "writer":
@@ -206,34 +175,19 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
     });
   }
 
-  #readAtListed(actor: Actor, at: number): void {
-    const cache = this.#caches[at]!;
-    this.#readAtCache(actor, cache, `cache ${at + 1}`, !cache.isQuarantined, (done) => {
-      const read = this.#flows.read([KEY], this.#list.isReadable(at));
-      this.#begin(`read ${actor.name}`, read, (reads) => done(reads[0]!));
-    });
-  }
-
   #readAtNode(actor: Actor, at: number): void {
     const node = this.#nodes.all[at]!;
-    this.#readAtCache(actor, node, node.name, node.isMember, (done) => {
-      const { isReadable, answered } = this.#nodes.read(at);
-      const read = this.#flows.read([KEY], isReadable);
-      this.#begin(`read ${actor.name}`, read, (reads) => done(answered(reads)));
+    stepOfReader(actor, node, {
+      name: node.name,
+      isOpen: node.isMember,
+      newLease: () => ++this.#lastLease,
+      note: (text) => this.note(text),
+      read: (done) => {
+        const { isReadable, answered } = this.#nodes.read(at);
+        const read = this.#flows.read([KEY], isReadable);
+        this.#begin(`read ${actor.name}`, read, (reads) => done(answered(reads)));
+      },
     });
-  }
-
-  /** @param read Begins to read at the origin. */
-  #readAtCache(
-    actor: Actor,
-    cache: LeaseCache,
-    name: string,
-    isOpen: boolean,
-    read: (done: (read: Read) => void) => void,
-  ): void {
-    const newLease = (): number => ++this.#lastLease;
-    const note = (text: string): void => this.note(text);
-    stepOfReader(actor, cache, { name, isOpen, newLease, note, read });
   }
 
   #write(actor: Actor): void {
@@ -273,11 +227,9 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
         this.#log.confirm(step.position);
         return this.#proceed(undefined);
       case "expel":
-        return this.#execute("expel", expelKeys(this.#list, step.keys, this.#nodes.list));
+        return this.#execute("expel", expelKeys(step.keys, this.#nodes.list));
       case "empty":
-        return this.#execute("empty", emptyAll(this.#list, this.#nodes.list));
-      case "retryLater":
-        return this.#proceed(undefined);
+        return this.#execute("empty", emptyAll(this.#nodes.list));
     }
   }
 
@@ -299,7 +251,7 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
     this.#logStep = this.#follower.next(result).value;
   }
 
-  #execute(name: string, flow: Flow<number, LogResult>): void {
+  #execute(name: string, flow: Flow<LogResult>): void {
     this.#isBusy = true;
     this.#begin(name, flow, (result) => this.#proceed(result));
   }
@@ -308,7 +260,7 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
 
   #begin<Result>(
     name: string,
-    flow: Flow<number, Result>,
+    flow: Flow<Result>,
     done: (result: Result) => void,
   ): void {
     const running: Running = {
@@ -316,9 +268,6 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
       flow,
       done: done as (result: unknown) => void,
       step: { kind: "sleep", ms: 0 },
-      answered: 0,
-      failed: 0,
-      hasFailed: false,
       deletion: undefined,
       end: undefined,
     };
@@ -327,47 +276,11 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
   }
 
   #runningActs(running: Running): Act[] {
-    const { step, answered, end } = running;
+    const { end, deletion } = running;
     if (end !== undefined) return [() => this.#resume(running, end.result)];
-    if (running.deletion !== undefined) {
-      const isDone = this.has("leavesNodesBehind") || this.#nodes.isDone(running.deletion);
-      return isDone ? [() => this.#resume(running, undefined)] : [];
-    }
-    if (step.kind !== "invalidateListed") {
-      const acts = [() => this.#executeStep(running)];
-      if (step.kind === "quarantine" && this.may("cacheFails")) {
-        acts.push(() => this.#failQuarantine(running));
-      }
-      return acts;
-    }
-    const left = step.caches.filter((cache) => (answered & (1 << cache)) === 0);
-    return left.flatMap((cache) => [
-      () => this.#deleteAt(running, cache, true),
-      ...this.may("cacheFails") ? [() => this.#deleteAt(running, cache, false)] : [],
-    ]);
-  }
-
-  #deleteAt(running: Running, at: number, answers: boolean): void {
-    const step = running.step as FlowStep<number> & { kind: "invalidateListed" };
-    const cache = this.#caches[at]!;
-    if (answers) this.note(`cache ${at + 1} deletes ${step.keys}`);
-    if (answers && step.keys.includes(KEY)) {
-      cache.value = null;
-      if (!this.has("keepsLease")) cache.leaseId = 0;
-    }
-    if (!answers) {
-      this.spend("cacheFails", `cache ${at + 1} does not answer`);
-      running.failed |= 1 << at;
-    }
-    running.answered |= 1 << at;
-    if (step.caches.some((each) => (running.answered & (1 << each)) === 0)) return;
-    this.#resume(running, step.keys.map(() => running.failed === 0 ? null : "no reply"));
-  }
-
-  #failQuarantine(running: Running): void {
-    this.spend("cacheFails", "a cache does not answer");
-    running.hasFailed = true;
-    this.#go(running, () => running.flow.throw(new CacheError("no reply")));
+    if (deletion === undefined) return [() => this.#executeStep(running)];
+    const isDone = this.has("leavesNodesBehind") || this.#nodes.isDone(deletion);
+    return isDone ? [() => this.#resume(running, undefined)] : [];
   }
 
   #executeStep(running: Running): void {
@@ -384,35 +297,20 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
           running,
           this.#table.write(step.writes, step.epoch, () => running.name),
         );
-      case "quarantine": {
-        const cache = this.#caches[step.cache]!;
-        this.note(`cache ${step.cache + 1} is emptied`);
-        cache.isQuarantined = step.on;
-        if (step.on && !this.has("forgetsPrefixListed")) {
-          cache.value = null;
-          if (!this.has("keepsLease")) cache.leaseId = 0;
-        }
-        return this.#resume(running, undefined);
-      }
       default:
         throw new Error(`no step of these flows: ${step.kind}`);
     }
   }
 
   #resume(running: Running, result: StepResults[StepKind]): void {
-    this.#go(running, () => running.flow.next(result));
-  }
-
-  #go(running: Running, go: () => IteratorResult<FlowStep<number>, unknown>): void {
     running.end = undefined;
     running.deletion = undefined;
-    running.answered = running.failed = 0;
-    const yielded = go();
+    const yielded = running.flow.next(result);
     if (yielded.done) {
       this.#running = this.#running.filter((each) => each !== running);
       return running.done(yielded.value);
     }
-    const step = running.step = this.#changed(yielded.value);
+    const step = running.step = yielded.value;
     switch (step.kind) {
       case "invalidateHere":
         this.#store.delete();
@@ -453,12 +351,6 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
     cache.leave();
   }
 
-  /** A fault: a deletion goes to the first cache only. */
-  #changed(step: FlowStep<number>): FlowStep<number> {
-    if (step.kind !== "invalidateListed" || !this.has("forgetsOneCache")) return step;
-    return { ...step, caches: step.caches.slice(0, 1) };
-  }
-
   // --- what there is -----------------------------------------------------------------------------
 
   override stateText(): string {
@@ -471,21 +363,17 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
       (_, value) => typeof value === "bigint" ? `${value}` : value,
     );
     text += this.#states.text(ids, (id) => ids.indexOf(id));
-    for (const cache of this.#caches) {
-      text += `/${cache.value}${cache.leaseId === 0 ? "" : "l"}${cache.isQuarantined}`;
-    }
     for (const { name, state, requests, read, leaseId: own, client } of this.#actors) {
       text += ` ${name}${state}`;
       if (state === "ended") continue;
       text += requests.map((each) => each.leaseId !== 0 && each.leaseId === leaseId);
-      if (client.kind === "cacheReader") text += this.#caches[client.cache]!.leaseId === own;
       if (client.kind === "nodeReader") text += this.#nodes.all[client.node]!.leaseId === own;
       if (read !== undefined) text += `${read.version}${read.cacheable}`;
     }
     text += this.#nodes.text();
-    for (const { name, step, answered, failed, end, hasFailed, deletion } of this.#running) {
+    for (const { name, step, end, deletion } of this.#running) {
       text += `{${name} ${JSON.stringify(step.kind === "writeRows" ? step.kind : step)}`;
-      text += `${answered}.${failed}${JSON.stringify(end)}${hasFailed}`;
+      text += JSON.stringify(end);
       text += `${deletion && this.#nodes.missingText(deletion)}}`;
     }
     return text;
@@ -495,7 +383,6 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
     if (this.#log.hasGap) return undefined;
     const values: [name: string, cached: number | "absent" | null][] = [
       ["the origin's cache", this.#store.cached],
-      ...this.#caches.map(({ value }, at) => [`cache ${at + 1}`, value] as [string, number | null]),
     ];
     for (const { name, value, isMember } of this.#nodes.all) {
       if (isMember) values.push([name, value]);

@@ -15,7 +15,7 @@ import type { Flow, FlowStep, StepKind, StepResults } from "../../../lib/rows/fl
 import type { RequestSlot } from "../../../store/rows/row_requests.ts";
 import type { RowRequest } from "../../../store/row_cache.ts";
 import type { OriginStore } from "../origins/origin_store.ts";
-import type { RecordingStates } from "../listed/recording_states.ts";
+import type { RecordingStates } from "../client_caches/recording_states.ts";
 import type { NodePut } from "./node_put.ts";
 import type { NodeClient } from "./node_scenario.ts";
 import type { RecordingNodes } from "./recording_nodes.ts";
@@ -36,7 +36,7 @@ export interface Origin extends Server {
 
 /** The parts of an origin that serves. */
 export interface Core {
-  readonly flows: Flows<number>;
+  readonly flows: Flows;
   readonly states: RecordingStates;
   readonly nodes: RecordingNodes;
   readonly service: NodeService;
@@ -78,9 +78,9 @@ export interface Question {
 export interface Running {
   readonly origin: number;
   readonly name: string;
-  readonly flow: Flow<number, unknown>;
+  readonly flow: Flow<unknown>;
   readonly done: (result: unknown) => void;
-  step: FlowStep<number>;
+  step: FlowStep;
   deletion: Deletion | undefined;
   end: { readonly result: StepResults[StepKind] } | undefined;
   /** When a sleep ends. */

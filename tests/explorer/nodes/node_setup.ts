@@ -1,4 +1,3 @@
-import { CacheList } from "../../../lib/rows/flows/cache_list.ts";
 import { Flows, type Right } from "../../../lib/rows/flows/flows.ts";
 import { NodeFlows } from "../../../lib/rows/flows/node_flows.ts";
 import type { Flow } from "../../../lib/rows/flows/steps.ts";
@@ -6,7 +5,7 @@ import type { Deletion } from "../../../lib/rows/flows/node_list.ts";
 import { NodeService } from "../../../lib/rows/flows/node_service.ts";
 import { DRIFT_SHARE } from "../../../lib/rows/flows/takeover.ts";
 import type { OriginStore } from "../origins/origin_store.ts";
-import { RecordingStates } from "../listed/recording_states.ts";
+import { RecordingStates } from "../client_caches/recording_states.ts";
 import { nameOf } from "../trace.ts";
 import type { Actor, Core, Node, Origin, Question, Running } from "./node_parts.ts";
 import { NodePut } from "./node_put.ts";
@@ -42,7 +41,7 @@ export function newCore(
   const nodes = new RecordingNodes(epoch, MEMBER_MS, share);
   const lasting = { isTimed: false, deadlineMs: 0, nowMs: () => right.nowMs() };
   const service = new NodeService(nodes, fault === "grantsTooMuch" ? lasting : right);
-  const flows = new Flows(new CacheList<number>(() => 0), states, 0, nodes);
+  const flows = new Flows(states, 0, nodes);
   if (isTimed) right.renew(right.nowMs() + MEMBER_MS);
   return { flows, states, nodes, service };
 }
@@ -109,7 +108,7 @@ export function newActor(client: NodeClient, index: number): Actor {
 export function newRunning<Result>(
   origin: number,
   name: string,
-  flow: Flow<number, Result>,
+  flow: Flow<Result>,
   done: (result: Result) => void,
 ): Running {
   return {

@@ -141,7 +141,7 @@ export class NodeWorld extends ActingWorld<NodeScenario> {
   #takeOver(): void {
     this.spend("takeOver", "the stand-by takes over");
     const rule = this.#origins[0]!.isAlive ? "force" : "standby";
-    this.#begin(1, "takeover", takeOver<number>(rule, setup.MEMBER_MS, () => {}), ({ epoch }) => {
+    this.#begin(1, "takeover", takeOver(rule, setup.MEMBER_MS, () => {}), ({ epoch }) => {
       this.note("origin 2 serves");
       this.#nodesMs = 0;
       this.#origins[1]!.core = setup.newCore(this.#originStores[1]!, epoch, this.scenario);
@@ -440,7 +440,7 @@ export class NodeWorld extends ActingWorld<NodeScenario> {
   #begin<Result>(
     origin: number,
     name: string,
-    flow: Flow<number, Result>,
+    flow: Flow<Result>,
     done: (result: Result) => void,
   ): void {
     const running = setup.newRunning(origin, name, flow, done);

@@ -1,7 +1,7 @@
-import type { Flows, GroupWrite, Read, WriteReply } from "../../../lib/rows/flows/flows.ts";
+import type { Flows, GroupWrite, WriteReply } from "../../../lib/rows/flows/flows.ts";
 import type { Flow, FlowStep, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
 import type { RequestSlot } from "../../../store/rows/row_requests.ts";
-import type { RecordingStates } from "../listed/recording_states.ts";
+import type { RecordingStates } from "../client_caches/recording_states.ts";
 import type { Answer } from "../steps.ts";
 import type { Client } from "./origin_scenario.ts";
 import type { OriginStore } from "./origin_store.ts";
@@ -10,14 +10,12 @@ export interface Actor {
   readonly client: Client;
   readonly name: string;
   /** The event that it waits for, or its result; text of its state. */
-  state: "idle" | "waiting" | "ended" | "leased" | "read";
+  state: "idle" | "waiting" | "ended";
   /** Requests that it waits for. */
   slots: (RequestSlot | undefined)[];
   /** The version that was committed when it asked. */
   before: number;
   versions: number[];
-  leaseId: number;
-  read: Read | undefined;
 }
 
 export interface QueuedWrite extends GroupWrite {
@@ -26,7 +24,7 @@ export interface QueuedWrite extends GroupWrite {
 }
 
 export interface Core {
-  readonly flows: Flows<number>;
+  readonly flows: Flows;
   readonly states: RecordingStates;
   readonly store: OriginStore;
   /** Names of those whose requests are queued. */
@@ -40,11 +38,8 @@ export interface Running {
   readonly label: () => string;
   readonly seen: Answer[];
   /** Undefined: nobody waits for the step, which may still take place. */
-  readonly flow: Flow<number, unknown> | undefined;
+  readonly flow: Flow<unknown> | undefined;
   readonly done: (result: unknown) => void;
-  step: FlowStep<number>;
-  /** Caches that have deleted the key, as bits; and those that have not answered. */
-  deleted: number;
-  failed: number;
+  step: FlowStep;
   end: { readonly result: StepResults[StepKind] } | undefined;
 }

@@ -1,32 +1,26 @@
-import type { CacheList } from "../../../lib/rows/flows/cache_list.ts";
 import type { Flows } from "../../../lib/rows/flows/flows.ts";
-import type { RecordingStates } from "../listed/recording_states.ts";
+import type { RecordingStates } from "../client_caches/recording_states.ts";
 
 /** A write of a client. */
 export type Deed = "set" | "add" | "delete";
 
-/** A client: of an origin, or of a listed cache, that reads through the first origin. */
+/** A client of an origin. */
 export type Client =
   | { readonly kind: "reader"; readonly origin?: number }
   /** Sends all its writes at once. */
-  | { readonly kind: "writer"; readonly deeds: readonly Deed[]; readonly origin?: number }
-  /** Knows leases: lease, `uget`, fill. */
-  | { readonly kind: "cacheReader"; readonly cache: number };
+  | { readonly kind: "writer"; readonly deeds: readonly Deed[]; readonly origin?: number };
 
 /**
  * - `takeOver`: a second origin takes over, and the first does not know
  * - `evict`: the row leaves the last origin's cache
- * - `cacheFails`: a listed cache does not answer; what it was asked took place, or did not
  * - `loseCommit`: the connection is lost during a group's transaction, which takes place, now or later, or does not
  * - `lock`: another process has the database locked until the first write of a group is late; the others are postponed
  */
-export type OriginEvent = "takeOver" | "evict" | "cacheFails" | "loseCommit" | "lock";
+export type OriginEvent = "takeOver" | "evict" | "loseCommit" | "lock";
 
 export interface OriginScenario {
   readonly name: string;
   readonly clients: readonly Client[];
-  /** Listed caches; left out: none. */
-  readonly caches?: number;
   /** The row exists at the beginning. */
   readonly isFilled?: boolean;
   /** Most occurrences of each event; left out: none. */
@@ -41,7 +35,7 @@ export interface OriginScenario {
   readonly answersNext?: boolean;
   /** A fault: a read joins one that is under way. */
   readonly joinsReads?: boolean;
-  readonly makeFlows?: (caches: CacheList<number>, states: RecordingStates) => Flows<number>;
+  readonly makeFlows?: (states: RecordingStates) => Flows;
   /** Steps of the shortest way to a wrong state; left out: none is wrong. */
   readonly wrongAfter?: number;
 }

@@ -7,9 +7,7 @@ import { Outcome } from "../../../store/outcome.ts";
 import { RowKind, type RowRequest } from "../../../store/row_cache.ts";
 import type { Move } from "../explore.ts";
 import { KEY } from "../key_record.ts";
-import { type LeaseCache, stepOfReader } from "../lease_reader.ts";
-import { RecordingList } from "../listed/recording_list.ts";
-import { RecordingStates } from "../listed/recording_states.ts";
+import { RecordingStates } from "../client_caches/recording_states.ts";
 import type { Answer } from "../steps.ts";
 import { ScenarioWorld } from "../scenario_world.ts";
 import { nameOf, type TraceWriter } from "../trace.ts";
@@ -27,20 +25,17 @@ const RUNNING = 1000;
 const ACTIONS = 8;
 const RESUME = 4;
 const LOSE = 5;
-const FAILS = 6;
 const LOCK = 7;
 /** Steps whose result reaches the flow in a step of its own. */
-const LATE: readonly StepKind[] = ["readRows", "writeRows", "askOutcome", "invalidateListed"];
+const LATE: readonly StepKind[] = ["readRows", "writeRows", "askOutcome"];
 
-/** Origins: the real flows over the real store, with a database, listed caches, and clients around them. */
+/** Origins: the real flows over the real store, with a database and clients around them. */
 export class OriginWorld extends ScenarioWorld<OriginScenario> {
   readonly #table: Table;
   readonly #stores = [new OriginStore(), new OriginStore()];
   #cores: Core[] = [];
   #actors: Actor[] = [];
   #running: Running[] = [];
-  #caches: LeaseCache[] = [];
-  #lastLease = 0;
   #wrong: string | undefined;
 
   constructor(scenario: OriginScenario) {
@@ -49,14 +44,12 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
   }
 
   override start(trace?: TraceWriter): void {
-    const { clients, caches = 0, isFilled = false } = this.scenario;
+    const { clients, isFilled = false } = this.scenario;
     this.trace = trace;
     this.#table.start(isFilled);
     for (const store of this.#stores) store.start();
     this.#running = [];
-    this.#lastLease = 0;
     this.#wrong = undefined;
-    this.#caches = Array.from({ length: caches }, () => ({ value: null, leaseId: 0 }));
     this.refill();
     this.#actors = clients.map((client, index) => ({
       client,
@@ -65,8 +58,6 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
       slots: [],
       before: 0,
       versions: [],
-      leaseId: 0,
-      read: undefined,
     }));
     this.#cores = [];
     this.#boot();
@@ -76,13 +67,7 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
   #boot(): void {
     const store = this.#stores[this.#cores.length]!;
     const states = new RecordingStates(++this.#table.epoch);
-    const list = new RecordingList(states);
-    const members = this.#caches.map((_, cache) => [`${cache}`, "listed"] as const);
-    list.adopt(
-      { epoch: 1, caches: new Map(members) },
-      this.#caches.map((_, cache) => ({ name: `${cache}`, weight: 1, cache })),
-    );
-    const flows = this.scenario.makeFlows?.(list, states) ?? new Flows(list, states, PATIENCE_MS);
+    const flows = this.scenario.makeFlows?.(states) ?? new Flows(states, PATIENCE_MS);
     this.#cores.push({ flows, states, store, queue: [], writes: [], isWriting: false });
   }
 
@@ -104,7 +89,6 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
   }
 
   #canAct({ client, state }: Actor): boolean {
-    if (client.kind === "cacheReader") return state !== "ended" && state !== "waiting";
     return state === "idle" && (client.origin ?? 0) < this.#cores.length;
   }
 
@@ -113,17 +97,9 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
       this.#running.every((each) => each.core !== core || each.flow === undefined);
   }
 
-  #actions({ step, end, flow, deleted, failed }: Running): number[] {
+  #actions({ step, end, flow }: Running): number[] {
     if (end !== undefined) return [RESUME];
-    const actions: number[] = [];
-    if (step.kind === "invalidateListed") {
-      for (const cache of step.caches) {
-        if (((deleted | failed) & (1 << cache)) === 0) actions.push(cache);
-      }
-      if (this.may("cacheFails")) actions.push(FAILS);
-    } else {
-      actions.push(0);
-    }
+    const actions = [0];
     if (step.kind === "writeRows" && flow !== undefined) {
       if (this.may("loseCommit")) actions.push(LOSE);
       if (this.may("lock")) actions.push(LOCK);
@@ -160,7 +136,6 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
   #act(actor: Actor): void {
     const { client, name } = actor;
     actor.before = this.#table.committed;
-    if (client.kind === "cacheReader") return this.#actAtCache(actor, client.cache);
     const core = this.#cores[client.origin ?? 0]!;
     const kinds = client.kind === "reader" ? [RowKind.READ] : client.deeds.map(kindOf);
     this.note(`${name} asks for ${client.kind === "reader" ? "the row" : client.deeds}`);
@@ -171,25 +146,10 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
     }
   }
 
-  #actAtCache(actor: Actor, at: number): void {
-    const core = this.#cores[0]!;
-    stepOfReader(actor, this.#caches[at]!, {
-      name: `cache ${at + 1}`,
-      isOpen: true,
-      newLease: () => ++this.#lastLease,
-      note: (text) => this.note(text),
-      read: (done) => {
-        const read = core.flows.read([KEY], core.flows.caches.isReadable(at));
-        this.#begin(core, () => actor.name, read, (reads) => done((reads as Read[])[0]!));
-      },
-    });
-  }
-
   /** Gives clients the results that there are. */
   #deliver(): void {
     for (const actor of this.#actors) {
       const { client } = actor;
-      if (client.kind === "cacheReader") continue;
       for (const [index, slot] of actor.slots.entries()) {
         if (slot === undefined) continue;
         const result = this.#cores[client.origin ?? 0]!.store.result(slot);
@@ -326,7 +286,7 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
   #begin<Result>(
     core: Core,
     label: () => string,
-    flow: Flow<number, Result>,
+    flow: Flow<Result>,
     done: (result: Result) => void,
   ): void {
     const seen: Answer[] = [];
@@ -337,8 +297,6 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
       flow,
       done: done as (result: unknown) => void,
       step: { kind: "sleep", ms: 0 },
-      deleted: 0,
-      failed: 0,
       end: { result: undefined },
     };
     this.#running.push(running);
@@ -350,28 +308,21 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
     if (action === LOSE) {
       this.spend("loseCommit", "the connection to the database is lost");
       this.#haunt(running);
-      const { writes } = running.step as FlowStep<number> & { kind: "writeRows" };
+      const { writes } = running.step as FlowStep & { kind: "writeRows" };
       const unknown: WriteResult = { kind: "unknown", reason: "lost" };
       running.end = { result: writes.map(() => unknown) };
       return;
     }
     if (action === LOCK) {
       this.spend("lock", "the database is locked until the first write is late");
-      const { writes } = running.step as FlowStep<number> & { kind: "writeRows" };
+      const { writes } = running.step as FlowStep & { kind: "writeRows" };
       const late: WriteResult = { kind: "failed", reason: "locked" };
       running.end = {
         result: writes.map((_, at): WriteResult => at === 0 ? late : { kind: "postponed" }),
       };
       return;
     }
-    if (action === FAILS) {
-      this.spend("cacheFails", "a cache does not answer");
-      const { caches } = running.step as FlowStep<number> & { kind: "invalidateListed" };
-      running.failed = caches.reduce((bits, cache) => bits | (1 << cache), 0) & ~running.deleted;
-    } else {
-      this.#execute(running, action);
-    }
-    if (running.end === undefined) this.#endDeletion(running);
+    this.#execute(running);
     if (running.flow === undefined) {
       this.#running = this.#running.filter((each) => each !== running);
     } else if (running.end !== undefined && !LATE.includes(running.step.kind)) {
@@ -383,21 +334,9 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
     this.#running.push({ ...running, flow: undefined, end: undefined });
   }
 
-  #endDeletion(running: Running): void {
-    const { step, deleted, failed } = running;
-    if (step.kind !== "invalidateListed") return;
-    if (!step.caches.every((cache) => (deleted | failed) & (1 << cache))) return;
-    running.end = { result: step.keys.map(() => failed === 0 ? null : "no reply") };
-  }
-
-  #execute(running: Running, action: number): void {
+  #execute(running: Running): void {
     const { step, core } = running;
     switch (step.kind) {
-      case "invalidateListed":
-        this.note(`cache ${action + 1} deletes the key`);
-        this.#caches[action] = { value: null, leaseId: 0 };
-        running.deleted |= 1 << action;
-        return;
       case "invalidateHere":
         running.end = { result: this.#invalidateHere(core, step.keys.length) };
         return;
@@ -454,10 +393,9 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
       }
       running.step = yielded.value;
       running.end = end = undefined;
-      running.deleted = running.failed = 0;
       // Executes the part that takes place here, in the same step.
       if (running.step.kind !== "invalidateHere" && running.step.kind !== "sleep") return;
-      this.#execute(running, 0);
+      this.#execute(running);
       end = running.end;
     }
   }
@@ -478,7 +416,6 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
       if (step.kind === "writeRows") { for (const { tokenId } of step.writes) ids.push(tokenId); }
       if (step.kind === "askOutcome") ids.push(step.tokenId);
     }
-    for (const { leaseId } of this.#caches) ids.push(leaseId);
     for (const core of this.#cores) {
       ids.push(leaseOf(this.#cores.indexOf(core), core.store.leaseId));
     }
@@ -493,22 +430,19 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
       text += `${isWriting ? "W" : ""}q${queue}w${writes.map(({ author }) => author)}`;
       text += states.text(this.#ids, rank);
     }
-    text += this.#caches.map(({ value, leaseId }) => `/${value}l${rank(leaseId)}`);
-    for (const { name, state, slots, before, versions, leaseId, read } of this.#actors) {
+    for (const { name, state, slots, before, versions } of this.#actors) {
       text += ` ${name}${state}`;
       if (state === "ended") continue;
       text += `${slots.map((slot) => slot === undefined ? "." : "s")}>${before}:${versions}`;
-      if (leaseId !== 0) text += `L${rank(leaseId)}`;
-      if (read !== undefined) text += `${read.version}${read.cacheable}`;
     }
     return text + this.#running.map((each) => this.#runningText(each));
   }
 
-  #runningText({ core, label, step, deleted, failed, end, seen, flow }: Running): string {
+  #runningText({ core, label, step, end, seen, flow }: Running): string {
     let text = `{${this.#cores.indexOf(core)}${
       flow === undefined ? "-" : ""
     }${label()} ${step.kind}`;
-    text += `${deleted}.${failed}${end === undefined ? "" : JSON.stringify(end.result)}`;
+    text += `${end === undefined ? "" : JSON.stringify(end.result)}`;
     if (step.kind === "writeRows") {
       text += step.writes.map(({ tokenId }) => this.#rank(tokenId));
     }
@@ -524,11 +458,6 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
     const { cached } = this.#cores.at(-1)!.store;
     if (!isRight(cached)) {
       this.#wrong ??= `the origin's cache has ${cached}, the database ${committed}`;
-    }
-    for (const [index, { value }] of this.#caches.entries()) {
-      if (!isRight(value)) {
-        this.#wrong ??= `cache ${index + 1} has version ${value}, the database ${committed}`;
-      }
     }
     const isOver = this.moves().length === 0;
     const [core] = this.#cores;

@@ -1,5 +1,4 @@
 import type { Takeover } from "../../../lib/databases/base/backend.ts";
-import { CacheList } from "../../../lib/rows/flows/cache_list.ts";
 import { Flows, type Right } from "../../../lib/rows/flows/flows.ts";
 import {
   type Flow,
@@ -32,16 +31,16 @@ const FLOW = 100;
 interface Running {
   readonly origin: number;
   readonly name: string;
-  readonly flow: Flow<number, unknown>;
+  readonly flow: Flow<unknown>;
   readonly done: (result: unknown) => void;
-  step: FlowStep<number>;
+  step: FlowStep;
   end: { readonly result: StepResults[StepKind] } | undefined;
   /** When a sleep ends. */
   readyMs: number;
 }
 
 interface Origin {
-  readonly flows: Flows<number>;
+  readonly flows: Flows;
   readonly right: Right;
 }
 
@@ -93,7 +92,7 @@ export class RightWorld extends ScenarioWorld<RightScenario> {
     right.nowMs = () => this.#clockOf(index);
     right.renew(0);
     this.#origins.push({
-      flows: new Flows(new CacheList<number>(() => 0), new TokenStates(epoch, 10, 10), 0),
+      flows: new Flows(new TokenStates(epoch, 10, 10), 0),
       right: {
         nowMs: right.nowMs,
         renew: (deadlineMs) => right.renew(deadlineMs),
@@ -181,7 +180,7 @@ export class RightWorld extends ScenarioWorld<RightScenario> {
 
   #takeOver(): void {
     const rule = this.scenario.hasLock ? "standby" : "force";
-    this.#begin(1, "takeover", takeOver<number>(rule, RIGHT_MS, () => {}), (taken) => {
+    this.#begin(1, "takeover", takeOver(rule, RIGHT_MS, () => {}), (taken) => {
       this.note("the second origin serves");
       this.#boot(1, (taken as Pick<Takeover, "epoch">).epoch);
     });
@@ -229,10 +228,10 @@ export class RightWorld extends ScenarioWorld<RightScenario> {
   #begin(
     origin: number,
     name: string,
-    flow: Flow<number, unknown>,
+    flow: Flow<unknown>,
     done: (result: unknown) => void,
   ): void {
-    const step: FlowStep<number> = { kind: "sleep", ms: 0 };
+    const step: FlowStep = { kind: "sleep", ms: 0 };
     const running: Running = {
       origin,
       name,
@@ -268,7 +267,7 @@ export class RightWorld extends ScenarioWorld<RightScenario> {
     running.end = { result: this.#resultOf(step, running) };
   }
 
-  #resultOf(step: FlowStep<number>, running: Running): StepResults[StepKind] {
+  #resultOf(step: FlowStep, running: Running): StepResults[StepKind] {
     switch (step.kind) {
       case "lockOrigin":
         return !this.#isAlive && this.scenario.hasLock === true;

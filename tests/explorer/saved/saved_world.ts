@@ -1,4 +1,3 @@
-import { CacheList } from "../../../lib/rows/flows/cache_list.ts";
 import { expelKeys } from "../../../lib/rows/flows/expulsion.ts";
 import { Flows, type Read } from "../../../lib/rows/flows/flows.ts";
 import {
@@ -35,9 +34,9 @@ interface Actor {
 interface Running {
   /** For the text of the state. */
   readonly text: () => string;
-  readonly flow: Flow<number, unknown>;
+  readonly flow: Flow<unknown>;
   readonly done: (result: unknown) => void;
-  step: FlowStep<number>;
+  step: FlowStep;
   /** A result that has not reached the flow. */
   end: { readonly result: StepResults[StepKind] } | undefined;
 }
@@ -55,7 +54,7 @@ export class SavedWorld extends ActingWorld<SavedScenario> {
   readonly #table = new Table(false);
   readonly #log = new ChangeLog(this.#table, true, true);
   readonly #store = new OriginStore();
-  #flows!: Flows<number>;
+  #flows!: Flows;
   #actors: Actor[] = [];
   #running: Running[] = [];
   #follower: LogFlow<never> | undefined;
@@ -178,7 +177,7 @@ export class SavedWorld extends ActingWorld<SavedScenario> {
     if (this.has("marksEarly")) return this.#save(this.#table.mark);
     this.#begin(
       () => "mark",
-      noteMark<number>(this.#flows.states.epoch, `${++this.#marks}`),
+      noteMark(this.#flows.states.epoch, `${++this.#marks}`),
       (mark) => this.#save(mark as string),
     );
   }
@@ -205,7 +204,7 @@ export class SavedWorld extends ActingWorld<SavedScenario> {
   }
 
   #startAgain(): void {
-    const taken = this.#run(takeOver<number>("refuse", 0, () => {}));
+    const taken = this.#run(takeOver("refuse", 0, () => {}));
     this.note(`the origin starts, in epoch ${taken.epoch}, and finds the mark "${taken.mark}"`);
     const file = this.#file;
     if (!this.has("loadsAgain")) this.#file = null;
@@ -242,14 +241,10 @@ export class SavedWorld extends ActingWorld<SavedScenario> {
 
   /** @param epoch Left out: that of the first origin. */
   #boot(epoch = ++this.#table.epoch): void {
-    this.#flows = new Flows(
-      new CacheList<number>(Number),
-      new TokenStates(epoch, TOKENS_MAX, TOKENS_MAX),
-      0,
-    );
+    this.#flows = new Flows(new TokenStates(epoch, TOKENS_MAX, TOKENS_MAX), 0);
     this.#state = "serves";
     this.#startPosition = 0n;
-    if (this.has("marksEarly")) this.#run(noteMark<number>(epoch, `${++this.#marks}`));
+    if (this.has("marksEarly")) this.#run(noteMark(epoch, `${++this.#marks}`));
     if (!this.scenario.follows) return;
     this.#log.open();
     this.#follower = followLog(true);
@@ -258,11 +253,11 @@ export class SavedWorld extends ActingWorld<SavedScenario> {
 
   #other(event: "other" | "otherKilled"): void {
     this.spend(event, "another origin takes over, and writes");
-    const { epoch } = this.#run(takeOver<number>("force", 0, () => {}));
+    const { epoch } = this.#run(takeOver("force", 0, () => {}));
     const version = this.#table.history.length;
     const row = { flags: 0, data: new Uint8Array(), version };
     this.#table.history.push({ author: "other", row });
-    if (event === "other") this.#run(noteMark<number>(epoch, `${++this.#marks}`));
+    if (event === "other") this.#run(noteMark(epoch, `${++this.#marks}`));
   }
 
   #copy(): void {
@@ -298,7 +293,7 @@ export class SavedWorld extends ActingWorld<SavedScenario> {
         return this.#proceed(this.#log.take());
       case "expel":
         this.note("the follower deletes");
-        return this.#proceed(this.#run(expelKeys(this.#flows.caches, step.keys)));
+        return this.#proceed(this.#run(expelKeys(step.keys)));
       case "confirm":
         this.note("the follower confirms");
         this.#log.confirm(step.position);
@@ -316,14 +311,14 @@ export class SavedWorld extends ActingWorld<SavedScenario> {
   // --- flows -------------------------------------------------------------------------------------
 
   /** Runs a flow to its end, without an event between its steps. */
-  #run<Result>(flow: Flow<number, Result>): Result {
+  #run<Result>(flow: Flow<Result>): Result {
     let yielded = flow.next();
     while (!yielded.done) yielded = flow.next(this.#resultOf(yielded.value));
     return yielded.value;
   }
 
-  #begin(text: () => string, flow: Flow<number, unknown>, done: (result: unknown) => void): void {
-    const step: FlowStep<number> = { kind: "sleep", ms: 0 };
+  #begin(text: () => string, flow: Flow<unknown>, done: (result: unknown) => void): void {
+    const step: FlowStep = { kind: "sleep", ms: 0 };
     const running: Running = { text, flow, done, step, end: undefined };
     this.#running.push(running);
     this.#resume(running, undefined);
@@ -353,7 +348,7 @@ export class SavedWorld extends ActingWorld<SavedScenario> {
     }
   }
 
-  #resultOf(step: FlowStep<number>): StepResults[StepKind] {
+  #resultOf(step: FlowStep): StepResults[StepKind] {
     switch (step.kind) {
       case "lockOrigin":
         return true;

@@ -8,10 +8,10 @@ import { EXPIRY_AND_EVICTION, other, reader, tokenWriter, writer } from "./roles
 
 const TAGGED: Partial<Scenario> = { caches: 2, isServed: flows.isServed };
 
-/** Writers of a row by `put`, and a reader, at an origin without listed caches. */
+/** Writers of a row by `putRow`, and a reader, at an origin. */
 const ROWS = {
   roles: [reader(1, clients.originReader()), writer(1, rowPutter())],
-  origin: { listed: [] },
+  origin: {},
 } satisfies Partial<Row>;
 
 const rowFault = (name: string, fault: RowFault): Pick<Row, "name" | "roles" | "origin"> => ({
@@ -45,22 +45,17 @@ export const CLIENT: readonly Row[] = [
   { name: "client: put of a row, replies are lost", ...ROWS, environment: { loseReply: 2 } },
   { name: "client: put of a row, an attempt arrives late",
     ...ROWS, roles: [writer(1, rowPutter(undefined, true)), writer(1, rowPutter())],
-    origin: { listed: [], events: { databaseFails: 1 } } },
+    origin: { events: { databaseFails: 1 } } },
   { name: "client: put of a row, commits are lost", ...ROWS, environment: { loseReply: 1 },
-    origin: { listed: [], events: { loseCommit: 1, databaseFails: 1 } } },
+    origin: { events: { loseCommit: 1, databaseFails: 1 } } },
   { name: "client: put of a row, the origin restarts", ...ROWS, environment: { loseReply: 1 },
-    origin: { listed: [], events: { restart: 1 } } },
-  { name: "client: put of a row, a listed cache with a reader, which does not answer once",
-    roles: [reader(1, clients.reader()), writer(1, rowPutter())], filled: true, origin: { events: { cacheFails: 1 } } },
-  { name: "client: put of a row, a listed cache is not asked to delete",
-    roles: [writer(1, rowPutter())], filled: true, values: "always",
-    origin: { skips: ({ kind }) => kind === "invalidateListed" }, wrongAfter: 5 },
+    origin: { events: { restart: 1 } } },
   { name: "client: put of a row, which an operator revokes", ...ROWS,
     roles: [...ROWS.roles, other("operator", clients.revoker)], environment: { loseReply: 1 } },
   { ...rowFault("it takes an unknown outcome for a failure", "gives up"), environment: { loseReply: 2 },
     wrongAfter: 5 },
   { ...rowFault("it reports a failure and keeps the token", "keeps token"),
-    origin: { listed: [], events: { databaseFails: 1 } }, wrongAfter: 4 },
+    origin: { events: { databaseFails: 1 } }, wrongAfter: 4 },
   { name: "client without R1: it reads the row before it has the lease",
     roles: [reader(2, flows.loader("reads first")), writer(1, flows.putter())], wrongAfter: 5 },
   { name: "client without R2: it fills again with a value that was refused",

@@ -8,9 +8,8 @@ const SET: FollowClient = { kind: "direct", deed: "set" };
 const RENAME: FollowClient = { kind: "direct", deed: "rename" };
 const SET_SOME: FollowClient = { kind: "direct", deed: "setSome" };
 const nodeReader = (node: number): FollowClient => ({ kind: "nodeReader", node });
-const cacheReader = (cache: number): FollowClient => ({ kind: "cacheReader", cache });
 
-const NODES = { caches: 0, nodes: 2 } as const;
+const NODES = { nodes: 2 } as const;
 
 const fault = (
   name: string,
@@ -20,7 +19,6 @@ const fault = (
 ): FollowScenario => ({
   name: `follow fault: ${name}`,
   clients: [SET],
-  caches: 2,
   fault: broken,
   wrongAfter,
   ...more,
@@ -28,20 +26,12 @@ const fault = (
 
 // deno-fmt-ignore
 export const FOLLOW: readonly FollowScenario[] = [
-  { name: "follow: two direct writers, a reader", clients: [SET, RENAME, READER], caches: 1 },
-  { name: "follow: a direct writer, readers of two caches", clients: [SET, cacheReader(0), cacheReader(1)], caches: 2 },
-  { name: "follow: the origin restarts, a cache does not answer", clients: [SET, READER, cacheReader(1)], caches: 2,
-    events: { restart: 1, cacheFails: 1 } },
-  { name: "follow: the log is lost, the origin restarts", clients: [SET, READER, cacheReader(0)], caches: 2,
+  { name: "follow: two direct writers, a reader", clients: [SET, RENAME, READER] },
+  { name: "follow: the log is lost, the origin restarts", clients: [SET, READER, READER],
     events: { restart: 1, loseSlot: 1 } },
-  { name: "follow: the log is lost, a cache does not answer", clients: [SET, READER], caches: 2,
-    events: { loseSlot: 1, cacheFails: 1 } },
-  { name: "follow: a writer at the origin, a direct writer", clients: [SET, WRITER, READER], caches: 1,
+  { name: "follow: a writer at the origin, a direct writer", clients: [SET, WRITER, READER], events: { restart: 1 } },
+  { name: "follow: changes of a prefix and of a key, the origin restarts", clients: [SET_SOME, SET, READER],
     events: { restart: 1 } },
-  { name: "follow: a change of a prefix, readers of the origin and of a cache", clients: [SET_SOME, READER, cacheReader(0)],
-    caches: 2, events: { restart: 1 } },
-  { name: "follow: changes of a prefix and of a key, a cache does not answer", clients: [SET_SOME, SET, READER], caches: 2,
-    events: { cacheFails: 1 } },
   { name: "follow: two nodes, a direct writer, readers of both", ...NODES, clients: [SET, nodeReader(0), nodeReader(1)] },
   { name: "follow: two nodes, one is lost, the origin restarts", ...NODES, clients: [SET, nodeReader(1)],
     events: { restart: 1, loseNode: 1 } },
@@ -50,16 +40,9 @@ export const FOLLOW: readonly FollowScenario[] = [
   { name: "follow: two nodes, a change of a prefix, one is lost", ...NODES, clients: [SET_SOME, nodeReader(0)],
     events: { loseNode: 1 } },
   fault("the origin's cache keeps a prefix", "forgetsPrefixHere", 10, { clients: [SET_SOME] }),
-  fault("listed caches keep a prefix", "forgetsPrefixListed", 10, { clients: [SET_SOME] }),
   fault("a deletion of a prefix leaves the lease, a reader", "keepsLease", 13, { clients: [SET_SOME, READER], isCold: true }),
-  fault("a deletion of a prefix leaves the lease, a reader of a cache", "keepsLease", 15,
-    { clients: [SET_SOME, cacheReader(0)], isCold: true }),
   fault("the log leaves the old key of an update out", "leavesOldKeyOut", 8, { clients: [RENAME] }),
-  fault("a position is confirmed before the answers", "confirmsEarly", 4),
-  fault("one of two caches is forgotten", "forgetsOneCache", 7),
   fault("a deletion leaves the lease, a reader", "keepsLease", 11, { clients: [SET, READER], isCold: true }),
-  fault("a deletion leaves the lease, a reader of a cache", "keepsLease", 13,
-    { clients: [SET, cacheReader(0)], isCold: true }),
   fault("two nodes, the log leaves the old key of an update out", "leavesOldKeyOut", 11, { ...NODES, clients: [RENAME] }),
   fault("two nodes, a position is confirmed before the answers", "confirmsEarly", 4, NODES),
   fault("a position is confirmed before the nodes have answered", "leavesNodesBehind", 7, NODES),
@@ -78,14 +61,11 @@ export const FOLLOW: readonly FollowScenario[] = [
 /** Those that take many seconds. */
 // deno-fmt-ignore
 export const LARGE_FOLLOW: readonly FollowScenario[] = [
-  { name: "follow: two direct writers, readers of both caches, the origin restarts",
-    clients: [SET, RENAME, READER, cacheReader(0), cacheReader(1)], caches: 2, events: { restart: 1 } },
-  { name: "follow: all losses", clients: [SET, RENAME, READER, cacheReader(0)], caches: 2,
-    events: { restart: 1, cacheFails: 1, loseSlot: 1 } },
-  { name: "follow: two nodes, a listed cache, changes of a prefix and of a key", caches: 1, nodes: 2,
+  { name: "follow: all losses", clients: [SET, RENAME, READER, READER], events: { restart: 1, loseSlot: 1 } },
+  { name: "follow: two nodes, changes of a prefix and of a key", ...NODES,
     clients: [SET_SOME, RENAME, nodeReader(0)], events: { loseNode: 1 } },
   { name: "follow: two nodes, all losses", ...NODES, clients: [SET, nodeReader(1)],
     events: { restart: 1, loseNode: 1, loseSlot: 1 } },
-  { name: "follow: writers of both kinds, restarts", clients: [SET, WRITER, READER, cacheReader(0)], caches: 2,
+  { name: "follow: writers of both kinds, restarts", clients: [SET, WRITER, READER, READER],
     events: { restart: 2 } },
 ];

@@ -4,7 +4,7 @@ import * as readers from "../actors/readers.ts";
 import * as tokenWriters from "../actors/token_writers.ts";
 import * as writers from "../actors/writers.ts";
 import type { Row } from "../scenario.ts";
-import { LARGE_LISTED } from "./listed.ts";
+import { LARGE_CLIENT_CACHES } from "./client_caches.ts";
 import { EXPIRY_AND_EVICTION, other, reader, tokenWriter, writer } from "./roles.ts";
 
 // deno-fmt-ignore
@@ -50,7 +50,7 @@ const LARGE_TOKENS: readonly Row[] = [
 /** Larger scenarios, which only `deno task explore` runs. */
 export const LARGE: readonly Row[] = [
   ...LARGE_LEASES,
-  ...LARGE_LISTED,
+  ...LARGE_CLIENT_CACHES,
   ...LARGE_TOKENS.map((row): Row => ({ values: "always", ...row })),
 ];
 

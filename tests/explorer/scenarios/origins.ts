@@ -3,17 +3,16 @@ import { type Flow, step } from "../../../lib/rows/flows/steps.ts";
 import type { GroupWrite, Read, WriteReply } from "../../../lib/rows/flows/flows.ts";
 import type { Client, Deed, OriginScenario } from "../origins/origin_scenario.ts";
 
-// Scenarios with the server that serves rows. Its cache, and listed ones, equal the database at every moment; every
+// Scenarios with the server that serves rows. Its cache equals the database at every moment; every
 // read sees what was committed before it; every writer is told its own version.
 
 const READER: Client = { kind: "reader" };
 const writer = (...deeds: Deed[]): Client => ({ kind: "writer", deeds });
-const cacheReader = (cache: number): Client => ({ kind: "cacheReader", cache });
 const LATER = { origin: 1 } as const;
 
 /** Checks whether the key is cacheable after the read. */
-class ChecksAfterRead extends Flows<number> {
-  override *read(keys: readonly string[]): Flow<number, readonly Read[]> {
+class ChecksAfterRead extends Flows {
+  override *read(keys: readonly string[]): Flow<readonly Read[]> {
     const found = yield* step({ kind: "readRows", keys });
     return found.map((each, at) => ({
       ...each,
@@ -23,15 +22,15 @@ class ChecksAfterRead extends Flows<number> {
 }
 
 /** Writes a group in another order. */
-class WritesBackwards extends Flows<number> {
-  override *write(writes: readonly GroupWrite[]): Flow<number, readonly WriteReply[]> {
+class WritesBackwards extends Flows {
+  override *write(writes: readonly GroupWrite[]): Flow<readonly WriteReply[]> {
     return (yield* super.write(writes.toReversed())).toReversed();
   }
 }
 
 /** Takes what is unknown for not written. */
-class ForgetsUnknown extends Flows<number> {
-  override *resolve(key: string, tokenId: number): Flow<number, WriteReply> {
+class ForgetsUnknown extends Flows {
+  override *resolve(key: string, tokenId: number): Flow<WriteReply> {
     if (this.states.beginPut(key, tokenId).kind === "unknown") {
       this.states.endPut(key, tokenId, { kind: "failed" });
     }
@@ -40,7 +39,7 @@ class ForgetsUnknown extends Flows<number> {
 }
 
 // deno-lint-ignore require-yield
-function* ended(): Flow<number, WriteReply> {
+function* ended(): Flow<WriteReply> {
   return { kind: "failed", reason: "taken for not written" };
 }
 
@@ -52,18 +51,10 @@ export const ORIGINS: readonly OriginScenario[] = [
   { name: "origin: writes of one client go in their order",
     clients: [READER, writer("set", "delete"), writer("set")] },
   { name: "origin: absent rows, a write, a deletion", clients: [READER, READER, writer("add"), writer("delete")] },
-  { name: "origin: two listed caches, a reader of one",
-    clients: [cacheReader(1), writer("set"), writer("set")], caches: 2, isFilled: true },
-  { name: "origin: a listed cache and its reader, a miss",
-    clients: [READER, cacheReader(0), writer("set")], caches: 1, isFilled: true },
-  { name: "origin: a group of two writes, a listed cache does not answer",
-    clients: [cacheReader(0), writer("set"), writer("set")], caches: 2, isFilled: true, events: { cacheFails: 1 } },
   { name: "origin: the commit of a group is unknown, and is asked for",
     clients: [READER, writer("set"), writer("delete")], isFilled: true, events: { loseCommit: 1, evict: 1 } },
-  { name: "origin: the commit of a group is unknown, readers of a listed cache",
-    clients: [cacheReader(0), writer("set"), writer("set")], caches: 1, isFilled: true, events: { loseCommit: 1 } },
-  { name: "origin: a locked database postpones a write of a group, a reader of a listed cache",
-    clients: [cacheReader(0), writer("set"), writer("set")], caches: 1, isFilled: true, events: { lock: 1 } },
+  { name: "origin: a locked database postpones a write of a group, a reader",
+    clients: [READER, writer("set"), writer("set")], isFilled: true, events: { lock: 1 } },
   { name: "origin: a locked database postpones writes of one client, a reader",
     clients: [READER, writer("set", "set", "delete"), writer("set")], isFilled: true, events: { lock: 1 } },
   { name: "origin: another takes over while a write is postponed",
@@ -78,7 +69,7 @@ export const ORIGINS: readonly OriginScenario[] = [
     clients: [writer("set"), { ...READER, ...LATER }, { kind: "writer", deeds: ["set"], ...LATER }], isFilled: true,
     events: { takeOver: 1, loseCommit: 1 } },
   { name: "origin fault: a group is written in another order",
-    clients: [writer("set", "set")], makeFlows: (caches, states) => new WritesBackwards(caches, states, 0),
+    clients: [writer("set", "set")], makeFlows: (states) => new WritesBackwards(states, 0),
     wrongAfter: 4 },
   { name: "origin fault: an answer goes to the wrong writer",
     clients: [writer("set"), writer("set")], answersNext: true, wrongAfter: 5 },
@@ -92,18 +83,16 @@ export const ORIGINS: readonly OriginScenario[] = [
   { name: "origin fault: a read joins one that is under way",
     clients: [READER, READER, writer("set")], isFilled: true, joinsReads: true, wrongAfter: 8 },
   { name: "origin fault: the check comes after the read",
-    clients: [READER, cacheReader(0), writer("set")], caches: 1, isFilled: true,
-    makeFlows: (caches, states) => new ChecksAfterRead(caches, states, 0), wrongAfter: 10 },
+    clients: [READER, READER, writer("set")], isFilled: true,
+    makeFlows: (states) => new ChecksAfterRead(states, 0), wrongAfter: 8 },
   { name: "origin fault: what is unknown is taken for not written",
     clients: [READER, writer("set")], isFilled: true, events: { loseCommit: 1 },
-    makeFlows: (caches, states) => new ForgetsUnknown(caches, states, 0), wrongAfter: 9 },
+    makeFlows: (states) => new ForgetsUnknown(states, 0), wrongAfter: 9 },
 ];
 
 /** Those that take many seconds. */
 // deno-fmt-ignore
 export const LARGE_ORIGINS: readonly OriginScenario[] = [
-  { name: "origin: two listed caches, readers of each, a miss",
-    clients: [READER, cacheReader(0), cacheReader(1), writer("set")], caches: 2, isFilled: true },
   { name: "origin: another takes over between, readers and writers of both",
     clients: [READER, writer("set"), writer("set"), { ...READER, ...LATER }, { kind: "writer", deeds: ["set"],
       ...LATER }],

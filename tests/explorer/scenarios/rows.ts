@@ -15,7 +15,7 @@ import { LARGE } from "./large.ts";
 import { FOLLOW, LARGE_FOLLOW } from "./follow.ts";
 import { LARGE_NODES, NODES } from "./nodes.ts";
 import { LARGE_ORIGINS, ORIGINS } from "./origins.ts";
-import { LISTED } from "./listed.ts";
+import { CLIENT_CACHES } from "./client_caches.ts";
 import { RIGHTS } from "./rights.ts";
 import { ROOM } from "./room.ts";
 import { SAVED } from "./saved.ts";
@@ -41,7 +41,7 @@ const CACHES: readonly Row[] = [
   ...DIRTY_WINDOWS,
   ...FILLS,
   ...TOKENS,
-  ...LISTED,
+  ...CLIENT_CACHES,
   ...FAULTS,
   ...SNAPSHOTS,
   ...CLIENT,

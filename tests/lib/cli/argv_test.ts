@@ -170,3 +170,16 @@ Deno.test("parseOptions() says why -m ends at 15g", () => {
     "one server addresses at most 15 GiB; run several for more",
   ]);
 });
+
+Deno.test("options of earlier versions are gone, and the message names what takes their place", () => {
+  const gone = "is gone: an origin has no list of caches; make each of them a node (--origin), " +
+    "see docs/nodes.md";
+  assertEquals(parse(["--cache", "h:1", "--cache=h:2"]).errors, [
+    `--cache ${gone}`,
+    `--cache ${gone}`,
+  ]);
+  for (const name of ["caches", "cache-timeout", "cache-login", "cache-ca-cert"]) {
+    assertEquals(parse([`--${name}`, "1"]).errors, [`--${name} ${gone}`]);
+  }
+  assertEquals(parse(["--constructor"]).errors, ["unknown option --constructor"]);
+});

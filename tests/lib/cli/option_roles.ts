@@ -134,11 +134,6 @@ export const ROLE_ROWS: readonly RoleRow[] = [
   ["db-connections",        "db",     "db={postgres}",                "2",                                         "needs --db|told"],
   ["db-timeout",            "rows",   "",                             "20000",                                     "needs --db"],
   ["applied-ttl",           "db",     "",                             "60",                                        "needs --db"],
-  ["cache",                 "db",     "",                             "{cache}",                                   "needs --db"],
-  ["caches",                "db",     "",                             "{caches}",                                  "needs --db"],
-  ["cache-timeout",         "db",     "cache={cache}",                "20000",                                     "needs --db|needs --cache or --caches"],
-  ["cache-login",           "db",     "cache={cache}",                "{login}",                                   "needs --db|needs --cache or --caches"],
-  ["cache-ca-cert",         "db",     "cache={cache}",                "{cert}",                                    "needs --db|needs --cache or --caches"],
   ["lock-limit",            "any",    "",                             "100",                                       ""],
   ["lock-limit-per-conn",   "any",    "",                             "10",                                        ""],
   ["lock-waiters",          "any",    "",                             "5",                                         ""],
@@ -180,7 +175,6 @@ export const EXCLUSIONS: readonly (readonly [one: string, other: string, unless:
   ["state-dir",          "tokens=volatile",    ""],
   ["snapshot",           "memory-file",        ""],
   ["admin",              "metrics",            ""],
-  ["cache",              "caches",             ""],
   ["standby",            "take-over",          ""],
 ];
 
@@ -312,7 +306,6 @@ export function sampled(words: readonly string[]): string[] {
     db: "sqlite:/nowhere/rows.db",
     postgres: "postgres://user@127.0.0.1/rows",
     origin: "127.0.0.1:11311",
-    cache: "127.0.0.1:11212",
   };
   return words.map((word) =>
     word.replaceAll(/\{(\w+)\}/g, (_, name) => samples[name] ?? `/nowhere/${name}`)

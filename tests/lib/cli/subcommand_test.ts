@@ -7,7 +7,7 @@ Deno.test("splitSubcommand() takes help and --version with every subcommand", ()
   const cases: readonly (readonly [string, string, string])[] = [
     ["", "", ""],
     ["-m 64 rows", "", "-m 64 rows"],
-    ["rows --cache h:1", "rows", "--cache h:1"],
+    ["rows --rows h:1", "rows", "--rows h:1"],
     ["help", "", "--help"],
     ["help rows", "rows", "--help"],
     ["help passwd", "passwd", "--help"],

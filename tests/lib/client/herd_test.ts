@@ -81,7 +81,7 @@ testServers("herd: one load of a slow database for each invalidation", async (ad
 testDatabases(
   "herd: a connection reads a missing row once at most, whatever its callers",
   async (database) => {
-    await using origin = await startOrigin(database, []);
+    await using origin = await startOrigin(database);
     const address = `127.0.0.1:${origin.port}`;
     await using cache = new Cache<string>(address, { codec: textCodec, replyMs: 20_000 });
     const reads = async (): Promise<number> => {

@@ -13,7 +13,6 @@ import { randomFrom } from "../../support/random.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
 import { testDatabases } from "../../support/servers/databases.ts";
 import { startOrigin } from "../../support/servers/origin_process.ts";
-import { Setting } from "../../support/servers/origin_setting.ts";
 import { Relay } from "../../support/servers/relay.ts";
 import { ScriptedPeer, type ScriptedReply } from "../../support/servers/scripted_peer.ts";
 import { ServerProcess } from "../../support/servers/server_process.ts";
@@ -24,7 +23,7 @@ import { startLeased } from "./servers.ts";
 const PERMISSIONS = ["--allow-net=127.0.0.1", "--allow-ffi", "--allow-read"];
 
 testDatabases("putRow writes and deletes rows, through the origin and a node", async (database) => {
-  await using origin = await startOrigin(database, []);
+  await using origin = await startOrigin(database);
   await using node = await ServerProcess.start({
     io: "native",
     permissions: PERMISSIONS,
@@ -47,7 +46,7 @@ testDatabases("putRow writes and deletes rows, through the origin and a node", a
 testDatabases(
   "putRow at a node repeats a write whose reply the node has not got",
   async (database) => {
-    await using origin = await startOrigin(database, []);
+    await using origin = await startOrigin(database);
     using relay = new Relay(origin.port);
     await using node = await ServerProcess.start({
       io: "native",
@@ -68,25 +67,6 @@ testDatabases(
   },
 );
 
-testDatabases("putRow deletes the row in listed caches, or writes nothing", async (database) => {
-  await using setting = await Setting.open(database);
-  const { origin, caches } = setting;
-  await using cache = new Cache<string>(`127.0.0.1:${origin.port}`, { codec: textCodec });
-  const clients = await Promise.all(caches.map((each) => setting.connect(each)));
-  for (const value of ["first", undefined]) {
-    for (const client of clients) await client.ask("set k 0 0 3\r\nold\r\n", "STORED\r\n");
-    await cache.putRow("k", value);
-    for (const client of clients) await client.ask("get k\r\n", "END\r\n");
-  }
-  await cache.putRow("k", "second");
-  await caches[1]!.stop();
-  const error = await assertRejects(() => cache.putRow("k", "third"), RowWriteError);
-  assert(error.cause instanceof ServerError, `${error.cause}`);
-  assertEquals(await cache.get("k"), "second");
-  const client = await setting.connect();
-  await client.ask("token list\r\n", "END\r\n");
-});
-
 /** Asks again when the network loses the answer. */
 async function outcomeOf(error: OutcomeUnknownError): Promise<CommitOutcome> {
   for (;;) {
@@ -101,7 +81,7 @@ testDatabases(
   (database) =>
     withSeed(drawSeed(), async (seed) => {
       const random = randomFrom(seed);
-      await using origin = await startOrigin(database, []);
+      await using origin = await startOrigin(database);
       using relay = new Relay(origin.port);
       await using cache = new Cache<string>(`127.0.0.1:${relay.port}`, { codec: textCodec });
       await using direct = new Cache<string>(`127.0.0.1:${origin.port}`, { codec: textCodec });
@@ -131,7 +111,7 @@ testDatabases(
 );
 
 testDatabases("putRow: resolve finds out what became of a write", async (database) => {
-  await using origin = await startOrigin(database, []);
+  await using origin = await startOrigin(database);
   using relay = new Relay(origin.port);
   const options = { codec: textCodec, replyMs: 20_000 };
   await using cache = new Cache<string>(`127.0.0.1:${relay.port}`, options);
@@ -183,7 +163,7 @@ Deno.test("putRow needs a server of rows, and says so", async () => {
 testDatabases(
   "putRow: what the server refuses is not written, and holds no token",
   async (database) => {
-    await using origin = await startOrigin(database, [], ["-I", "1k"]);
+    await using origin = await startOrigin(database, ["-I", "1k"]);
     await using cache = new Cache<string>(`127.0.0.1:${origin.port}`, { codec: textCodec });
     await using locker = new Cache<string>(`127.0.0.1:${origin.port}`, { codec: textCodec });
     await cache.putRow("k", "first");

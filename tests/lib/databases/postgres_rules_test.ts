@@ -132,9 +132,7 @@ testPostgres(
     });
     for (
       const sql of [
-        ...["leased_proxy", "leased_caches", "leased_applied"].map((table) =>
-          `DROP TABLE ${table}`
-        ),
+        ...["leased_proxy", "leased_applied"].map((table) => `DROP TABLE ${table}`),
         "ALTER TABLE leased_proxy DROP COLUMN mark",
         "ALTER TABLE leased_proxy DROP COLUMN mark, DROP COLUMN serves_ms",
         "ALTER TABLE kv DROP COLUMN flags",

@@ -13,7 +13,7 @@ import { type RowBackend, withSingleRows } from "../../support/single_rows.ts";
 
 const TIMEOUT_MS = 60_000;
 const KEY = bytes("k");
-const INTERNAL = ["leased_proxy", "leased_caches", "leased_nodes", "leased_mark", "leased_applied"];
+const INTERNAL = ["leased_proxy", "leased_nodes", "leased_mark", "leased_applied"];
 
 function bytes(text: string): Uint8Array {
   return new TextEncoder().encode(text);

@@ -17,7 +17,7 @@ testDatabases("init --run makes the tables once, and keeps their rows", async (d
     const { code, stderr } = await runInit(database, [...NAMES, "--run"]);
     assertEquals(code, 0, stderr);
     assertMatch(stderr, /the tables are in /);
-    await using origin = await startOrigin(database, [], [...NAMES, "--cache", "127.0.0.1:1"]);
+    await using origin = await startOrigin(database, NAMES);
     using client = await origin.connect();
     await client.ask(
       "uget k\r\n",
@@ -62,7 +62,7 @@ Deno.test(
       assertEquals(code, 0, stderr);
       assertStringIncludes(stderr, lack);
       assertStringIncludes(stderr, "the tables are in ");
-      await assertRejects(() => startOrigin(database, [], ["--follow"]), Error, lack);
+      await assertRejects(() => startOrigin(database, ["--follow"]), Error, lack);
     } finally {
       await server.stop();
     }

@@ -3,7 +3,7 @@ import { PYTHON, ROW_CLIENTS } from "../../clients/row_clients.ts";
 import { createDatabase } from "../../support/servers/databases.ts";
 import { isInstalled } from "../../support/servers/peers.ts";
 import { startOrigin } from "../../support/servers/origin_process.ts";
-import { path, ServerProcess } from "../../support/servers/server_process.ts";
+import { path } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
 import { needs } from "../../support/needs/needs.ts";
 
@@ -15,8 +15,7 @@ for (const { name, probe, command } of ROW_CLIENTS) {
     needs(name, isInstalled(probe)),
     async () => {
       await using database = await createDatabase("SQLite");
-      await using cache = await ServerProcess.start();
-      await using origin = await startOrigin(database, [cache.port]);
+      await using origin = await startOrigin(database);
       const { code, stdout, stderr } = await new Deno.Command("timeout", {
         args: ["--signal=KILL", "60", ...command, `${origin.port}`, "c:"],
         stdin: "null",
@@ -33,7 +32,7 @@ Deno.test("examples/rows_pymemcache.py writes and reads a row", {
   ...needs("pymemcache", isInstalled([PYTHON, "-c", "import pymemcache"])),
 }, async () => {
   await using database = await createDatabase("SQLite");
-  await using origin = await startOrigin(database, []);
+  await using origin = await startOrigin(database);
   const example = Deno.readTextFileSync(path("examples/rows_pymemcache.py"));
   const { code, stderr } = await new Deno.Command(PYTHON, {
     args: ["-c", example.replace("11311", `${origin.port}`)],

@@ -55,7 +55,7 @@ Deno.test("SQLite: a full disk refuses writes by name; they succeed when there i
 
 Deno.test("SQLite: a file that is deleted under the server refuses writes, also of a new file", async () => {
   await using database = await createDatabase("SQLite");
-  await using server = await startOrigin(database, []);
+  await using server = await startOrigin(database);
   using client = await server.connect();
   await cacheRow(client);
   const file = `${database.folder}/rows.db`;
@@ -76,11 +76,11 @@ Deno.test("SQLite: a disk that is read only ends the start, and says why", {
   const place = { url: `sqlite:${folder}/rows.db`, folder };
   for (const isNew of [true, false]) {
     if (!isNew) {
-      await using server = await startOrigin(place, []);
+      await using server = await startOrigin(place);
       await server.stop();
     }
     using _readOnly = makeReadOnly(folder);
-    const { code, stderr } = await launchOrigin(place, []).ended();
+    const { code, stderr } = await launchOrigin(place).ended();
     assertEquals(code, 71);
     assertMatch(stderr, /cannot use the database \S+rows\.db: .* must be writable/);
   }
@@ -88,7 +88,7 @@ Deno.test("SQLite: a disk that is read only ends the start, and says why", {
 
 Deno.test("SQLite: a locked file refuses writes by name, and health says so; hits go on", async () => {
   await using database = await createDatabase("SQLite");
-  await using server = await startOrigin(database, [], [...PATIENCE, "--metrics", "0"]);
+  await using server = await startOrigin(database, [...PATIENCE, "--metrics", "0"]);
   const [admin] = /http:\/\/[^/]+/.exec(await server.line("metrics are at http://"))!;
   const health = async (): Promise<string> => await (await fetch(`${admin}/health`)).text();
   using client = await server.connect();
@@ -121,7 +121,7 @@ Deno.test("PostgreSQL: a write whose session is terminated during its commit has
   const cluster = await PostgresServer.start();
   try {
     const url = await cluster.createDatabase();
-    await using server = await startOrigin({ url, folder: "" }, [], PATIENT_HITS);
+    await using server = await startOrigin({ url, folder: "" }, PATIENT_HITS);
     using client = await server.connect();
     await cacheRow(client);
     // A commit that takes long.
@@ -158,7 +158,7 @@ Deno.test("PostgreSQL: a database that turns read only refuses writes, and healt
   const cluster = await PostgresServer.start();
   try {
     const url = await cluster.createDatabase();
-    await using server = await startOrigin({ url, folder: "" }, [], [
+    await using server = await startOrigin({ url, folder: "" }, [
       ...PATIENT_HITS,
       "--metrics",
       "0",
@@ -198,7 +198,7 @@ Deno.test("PostgreSQL: a full disk refuses writes and says so; they succeed when
   const cluster = await PostgresServer.start({ folder });
   try {
     const url = await cluster.createDatabase();
-    await using server = await startOrigin({ url, folder: "" }, [], PATIENT_HITS);
+    await using server = await startOrigin({ url, folder: "" }, PATIENT_HITS);
     using client = await server.connect();
     await cacheRow(client);
     const ballast = fillDisk(folder);
@@ -225,7 +225,7 @@ Deno.test("PostgreSQL: the time of a write begins with its arrival, also behind 
   const cluster = await PostgresServer.start();
   try {
     const url = await cluster.createDatabase();
-    await using server = await startOrigin({ url, folder: "" }, [], [
+    await using server = await startOrigin({ url, folder: "" }, [
       ...PATIENT_HITS,
       "--db-timeout",
       `${timeoutMs}`,
@@ -274,7 +274,7 @@ Deno.test("PostgreSQL: sessions that are terminated, and a restart, are survived
   const cluster = await PostgresServer.start();
   try {
     const url = await cluster.createDatabase();
-    await using server = await startOrigin({ url, folder: "" }, [], [...PATIENCE, ...PATIENT_HITS]);
+    await using server = await startOrigin({ url, folder: "" }, [...PATIENCE, ...PATIENT_HITS]);
     using client = await server.connect();
     await cacheRow(client);
     const others =
@@ -301,7 +301,7 @@ Deno.test("PostgreSQL: a standby is refused until it is promoted; then writes go
     const url = await primary.createDatabase();
     using relay = new Relay(primary.port);
     const relayed = url.replace(`:${primary.port}`, `:${relay.port}`);
-    await using server = await startOrigin({ url: relayed, folder: "" }, [], [
+    await using server = await startOrigin({ url: relayed, folder: "" }, [
       ...PATIENCE,
       ...PATIENT_HITS,
     ]);

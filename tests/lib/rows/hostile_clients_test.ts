@@ -21,16 +21,16 @@ async function logIn(server: ServerProcess, user: string): Promise<Client> {
   return client;
 }
 
-Deno.test("users write rows, take tokens and change the list of caches by their level", async () => {
+Deno.test("users write rows, take tokens and forget nodes by their level", async () => {
   await using database = await createDatabase("SQLite");
   const { folder } = database;
   const users = `${folder}/users`;
   Deno.writeTextFileSync(users, "rita read:pw\nwill write:pw\nnora node:pw\n", { mode: 0o600 });
-  await using server = await startOrigin(database, [], ["-z", "3333", "-Y", users]);
+  await using server = await startOrigin(database, ["-z", "3333", "-Y", users]);
   using writer = await logIn(server, "will");
   await writer.ask("set k 0 0 1\r\n1\r\n", "STORED\r\n");
   await writer.ask("token list\r\n", NO_ADMIN);
-  await writer.ask("caches forget 127.0.0.1:1\r\n", NO_ADMIN);
+  await writer.ask("nodes forget 127.0.0.1:1\r\n", NO_ADMIN);
   for (const verb of ["join", "poll", "leave", "read", "write", "command"]) {
     await writer.ask(`node ${verb} - 0 2\r\n\x01k\r\n`, NO_NODE);
   }
@@ -54,9 +54,9 @@ Deno.test("users write rows, take tokens and change the list of caches by their 
   }
   await reader.ask("get k\r\n", "VALUE k 0 1\r\n1\r\nEND\r\n");
   await reader.ask("uget k\r\n", "VALUE k 0 1 1 C\r\n1\r\nEND\r\n");
-  await reader.ask("caches\r\n", "END 0\r\n");
+  await reader.ask("nodes\r\n", "END\r\n");
   using node = await logIn(server, "nora");
-  for (const line of ["caches forget 127.0.0.1:1", "token list", "token  revoke k", "node join"]) {
+  for (const line of ["nodes forget 127.0.0.1:1", "token list", "token  revoke k", "node join"]) {
     await node.ask(
       `node command s 0 ${line.length}\r\n${line}\r\n`,
       "SERVER_ERROR this command is for the origin\r\n",
@@ -79,7 +79,7 @@ Deno.test("users write rows, take tokens and change the list of caches by their 
 
 Deno.test("rows are refused over UDP; other keys are served", async () => {
   await using database = await createDatabase("SQLite");
-  await using server = await startOrigin(database, [], ["-U", "-1", "--rows", "row:"]);
+  await using server = await startOrigin(database, ["-U", "-1", "--rows", "row:"]);
   const port = Number(/udp 127\.0\.0\.1:(\d+)/.exec(server.lines[0]!)![1]);
   using client = new UdpClient(port);
   const ask = async (requests: string): Promise<string> => {
@@ -107,7 +107,7 @@ const STORMS: readonly string[] = [
 
 Deno.test("clients that leave in the middle of writes leave no connection and no request", async () => {
   await using database = await createDatabase("SQLite");
-  await using server = await startOrigin(database, []);
+  await using server = await startOrigin(database);
   using client = await server.connect();
   for (let round = 0; round < 5; round++) {
     for (const storm of STORMS) {
@@ -129,7 +129,7 @@ Deno.test("clients that leave in the middle of writes leave no connection and no
 
 Deno.test("clients that send many writes at once leave room for requests of others", async () => {
   await using database = await createDatabase("SQLite");
-  await using server = await startOrigin(database, [], ["--db-timeout", "60000"]);
+  await using server = await startOrigin(database, ["--db-timeout", "60000"]);
   using other = new DatabaseSync(`${database.folder}/rows.db`);
   other.exec("BEGIN EXCLUSIVE");
   using stack = new DisposableStack();
@@ -151,7 +151,7 @@ Deno.test("clients that send many writes at once leave room for requests of othe
 
 Deno.test("large values of many clients wait for each other's memory", async () => {
   await using database = await createDatabase("SQLite");
-  await using server = await startOrigin(database, [], ["-m", "16"]);
+  await using server = await startOrigin(database, ["-m", "16"]);
   const write = async (name: string, count: number, bytes: number): Promise<void> => {
     using client = await server.connect();
     const value = name.repeat(bytes);
@@ -170,7 +170,7 @@ Deno.test("large values of many clients wait for each other's memory", async () 
 
 Deno.test("uget of long rows by clients that read nothing, and leave, takes little memory", async () => {
   await using database = await createDatabase("SQLite");
-  await using server = await startOrigin(database, [], ["-m", "64"]);
+  await using server = await startOrigin(database, ["-m", "64"]);
   using client = await server.connect();
   const [LENGTH, KEYS, CLIENTS] = [200_000, 4, 400];
   const keys = Array.from({ length: KEYS }, (_, n) => `long${n}`);

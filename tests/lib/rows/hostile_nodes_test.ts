@@ -7,7 +7,6 @@ import { type Client, type ServerProcess, until } from "../../support/servers/se
 
 // Clients that speak as nodes, hostile or broken, at a real origin beside a real node.
 
-const NO_CACHES: readonly number[] = [];
 const OVER = "NOT_FOUND\r\n";
 /** Longer than a test. */
 const LONG = ["--member-time", "600000"];
@@ -67,7 +66,7 @@ function dueIn(block: string): ReturnType<typeof wire.unpackDue> {
 
 Deno.test("a session has 128 random bits, and is in the reply to its join only", async () => {
   await using database = await createDatabase("SQLite");
-  await using origin = await startOrigin(database, NO_CACHES, [...LONG, "-vvv"]);
+  await using origin = await startOrigin(database, [...LONG, "-vvv"]);
   using node = await FalseNode.connect(origin);
   const sessions = [await node.enter("one"), await node.enter("two")];
   for (const session of sessions) assertMatch(session, /^\d+-[0-9a-f]{32}$/);
@@ -78,8 +77,8 @@ Deno.test("a session has 128 random bits, and is in the reply to its join only",
   await node.ask("poll", sessions[0]!, "x");
   using client = await origin.connect();
   let shown = "";
-  await client.send("caches\r\n");
-  shown += await client.until(/END \d+\r\n/);
+  await client.send("nodes\r\n");
+  shown += await client.until("END\r\n");
   for (const table of ["", " rows", " conns", " settings", " items", " threads"]) {
     await client.send(`stats${table}\r\n`);
     shown += await client.until(/END\r\n|ERROR[^\n]*\n/);
@@ -93,7 +92,7 @@ Deno.test("a session has 128 random bits, and is in the reply to its join only",
 
 Deno.test("nobody confirms for another node, or what was not sent: the write waits", async () => {
   await using database = await createDatabase("SQLite");
-  await using origin = await startOrigin(database, NO_CACHES, LONG);
+  await using origin = await startOrigin(database, LONG);
   using node = await FalseNode.connect(origin);
   using hostile = await FalseNode.connect(origin);
   const session = await node.enter("one");
@@ -143,7 +142,7 @@ Deno.test("nobody confirms for another node, or what was not sent: the write wai
 
 Deno.test("of two questions of one session both are answered, and one that has ended is told so", async () => {
   await using database = await createDatabase("SQLite");
-  await using origin = await startOrigin(database, NO_CACHES, LONG);
+  await using origin = await startOrigin(database, LONG);
   using one = await FalseNode.connect(origin);
   using two = await FalseNode.connect(origin);
   const session = await one.enter("one");
@@ -158,7 +157,7 @@ Deno.test("of two questions of one session both are answered, and one that has e
 
 Deno.test("a node that confirms nothing is put out, and must wait", async () => {
   await using database = await createDatabase("SQLite");
-  await using origin = await startOrigin(database, NO_CACHES, ["--member-time", "1000"]);
+  await using origin = await startOrigin(database, ["--member-time", "1000"]);
   using node = await FalseNode.connect(origin);
   const session = await node.enter("one");
   using writer = await origin.connect();
@@ -195,7 +194,7 @@ async function attack(origin: ServerProcess, name: string, isOver: () => boolean
 
 Deno.test("a node serves no old value while others speak in its name", async () => {
   await using database = await createDatabase("SQLite");
-  await using origin = await startOrigin(database, NO_CACHES);
+  await using origin = await startOrigin(database);
   await using node = await startNode([origin], ["--node-name", "one"]);
   using writer = await origin.connect();
   using reader = await node.connect();
@@ -221,7 +220,7 @@ Deno.test("a node serves no old value while others speak in its name", async () 
 
 Deno.test("malformed requests of a node are refused with a text, and the origin goes on", async () => {
   await using database = await createDatabase("SQLite");
-  await using origin = await startOrigin(database, NO_CACHES, LONG);
+  await using origin = await startOrigin(database, LONG);
   using node = await FalseNode.connect(origin);
   const session = await node.enter("one");
   const write = `\x01\0\0\x01${"\0".repeat(44)}k`;

@@ -36,7 +36,7 @@ class Cluster implements AsyncDisposable {
   static async start(): Promise<Cluster> {
     const stack = new AsyncDisposableStack();
     const database = stack.use(await createDatabase("SQLite"));
-    const origin = stack.use(await startOrigin(database, []));
+    const origin = stack.use(await startOrigin(database));
     const nodes = [stack.use(await startNode([origin])), stack.use(await startNode([origin]))];
     return new Cluster(stack, origin, nodes);
   }

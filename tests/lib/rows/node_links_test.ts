@@ -18,7 +18,6 @@ import { waitingFor } from "../../support/waiting.ts";
 
 // The connection between a node and its origin, and what both log of it.
 
-const NO_CACHES: readonly number[] = [];
 /** Attempts of a node to become a member. */
 const ATTEMPTS = 5;
 
@@ -72,7 +71,7 @@ testTransports("a node reaches its origin over TLS, with a login", async (start,
   const users = file("users", "node1 node:secret\nreader read:secret");
   const login = file("login", "node1:secret");
   const args = [...tlsArguments(own), "-Y", users];
-  await using origin = await startOrigin(database, NO_CACHES, args);
+  await using origin = await startOrigin(database, args);
   const secure = ["--origin-ca-cert", own.certPath];
   await using node = await start({
     permissions: PERMISSIONS,
@@ -107,7 +106,7 @@ testTransports("a node reaches its origin over TLS, with a login", async (start,
 for (const io of TRANSPORTS) {
   Deno.test(`${io}: a node and an origin of other versions say so`, async () => {
     await using database = await createDatabase("SQLite");
-    await using origin = await startOrigin(database, NO_CACHES);
+    await using origin = await startOrigin(database);
     const join = { version: 99, name: "n", session: "", prefixes: [""], expiry: "refuse" };
     const block = JSON.stringify(join);
     assertMatch(
@@ -140,17 +139,17 @@ testTransports("nodes that point at themselves, or in a circle, say so", async (
 
 Deno.test("a node has the name of the address that it listens on", async () => {
   await using database = await createDatabase("SQLite");
-  await using origin = await startOrigin(database, NO_CACHES);
+  await using origin = await startOrigin(database);
   await using node = await startNode([origin]);
   const name = `tcp:127.0.0.1:${node.port}`;
-  assertMatch(await ask(origin, "caches\r\n"), new RegExp(`^NODE ${name} `));
+  assertMatch(await ask(origin, "nodes\r\n"), new RegExp(`^NODE ${name} `));
   await origin.line(`node ${name} is a member`);
   await node.line(`node ${name} is a member of origin 127.0.0.1:${origin.port}`);
 });
 
 Deno.test("origin and node log a node that joins, is silent, is lost and returns", async () => {
   await using database = await createDatabase("SQLite");
-  await using origin = await startOrigin(database, NO_CACHES, ["--member-time", "500"]);
+  await using origin = await startOrigin(database, ["--member-time", "500"]);
   await using node = await startNode([origin], ["--node-name", "one"]);
   await origin.line(/node one is a member$/);
   node.signal("SIGSTOP");
@@ -159,7 +158,7 @@ Deno.test("origin and node log a node that joins, is silent, is lost and returns
   );
   assertEquals(await ask(origin, "set k 0 0 1\r\n1\r\n"), "STORED\r\n");
   await origin.line(/node one is lost: no renewal for \d+ ms; a write went on without it/);
-  assertMatch(await ask(origin, "caches\r\n"), /^NODE one lost /);
+  assertMatch(await ask(origin, "nodes\r\n"), /^NODE one lost /);
   node.signal("SIGCONT");
   await node.line(
     /node one has no membership of 127\.0\.0\.1:\d+: .*; rows are errors until it is back/,
@@ -186,23 +185,23 @@ Deno.test("a node logs once that its origins do not answer", async () => {
   assertEquals(losses[0]!.split("127.0.0.1:").length, 1 + 4, losses[0]);
 });
 
-Deno.test("caches forget takes a node off that serves no row; not a member", async () => {
+Deno.test("nodes forget takes a node off that serves no row; not a member", async () => {
   await using database = await createDatabase("SQLite");
-  await using origin = await startOrigin(database, NO_CACHES, ["--member-time", "500"]);
+  await using origin = await startOrigin(database, ["--member-time", "500"]);
   await using node = await startNode([origin], ["--node-name", "one"]);
   // On a slow machine its time may be over for a moment.
   await until(async () =>
-    await ask(origin, "caches forget one\r\n") === "NOT_FOUND\r\n" &&
-    (await ask(origin, "caches\r\n")).startsWith("NODE one member ")
+    await ask(origin, "nodes forget one\r\n") === "NOT_FOUND\r\n" &&
+    (await ask(origin, "nodes\r\n")).startsWith("NODE one member ")
   );
   assertEquals(
-    await ask(node, "caches forget one\r\n"),
+    await ask(node, "nodes forget one\r\n"),
     `SERVER_ERROR 127.0.0.1:${origin.port}: this command is for the origin\r\n`,
   );
   node.signal("SIGSTOP");
-  await until(async () => await ask(origin, "caches forget one\r\n") === "OK\r\n");
-  assertMatch(await ask(origin, "caches\r\n"), /^END /);
+  await until(async () => await ask(origin, "nodes forget one\r\n") === "OK\r\n");
+  assertMatch(await ask(origin, "nodes\r\n"), /^END\r\n/);
   node.signal("SIGCONT");
   await node.line("again, without rows");
-  await until(async () => /^NODE one member /.test(await ask(origin, "caches\r\n")));
+  await until(async () => /^NODE one member /.test(await ask(origin, "nodes\r\n")));
 });

@@ -14,7 +14,6 @@ import {
   until,
 } from "../../support/servers/server_process.ts";
 
-const NO_CACHES: readonly number[] = [];
 /** Asks again until the reply matches. */
 async function eventually(server: ServerProcess, request: string, reply: RegExp): Promise<void> {
   await until(async () => {
@@ -31,7 +30,7 @@ async function fill(client: Client, value: string): Promise<void> {
 testDatabases(
   "clients of two nodes and of their origin see each other's writes",
   async (database) => {
-    await using origin = await startOrigin(database, NO_CACHES);
+    await using origin = await startOrigin(database);
     await using one = await startNode([origin], ["--node-name", "one"]);
     await using two = await startNode([origin], ["--node-name", "two"]);
     using a = await one.connect();
@@ -46,13 +45,13 @@ testDatabases(
         }
       }
     }
-    await c.send("caches\r\nquit\r\n");
+    await c.send("nodes\r\nquit\r\n");
     assertMatch(await c.rest(), /NODE one member \d+ \d+\r\nNODE two member \d+ \d+\r\nEND/);
   },
 );
 
 testDatabases("every write through a node ends as at its origin", async (database) => {
-  await using origin = await startOrigin(database, NO_CACHES);
+  await using origin = await startOrigin(database);
   await using node = await startNode([origin]);
   using client = await node.connect();
   const steps = [
@@ -92,7 +91,7 @@ testDatabases("every write through a node ends as at its origin", async (databas
 
 testDatabases("a row expires at a node when it expires in the database", async (database) => {
   const expiry = ["--row-expiry", "column"];
-  await using origin = await startOrigin(database, NO_CACHES, expiry);
+  await using origin = await startOrigin(database, expiry);
   await using node = await startNode([origin], expiry);
   using writer = await origin.connect();
   using reader = await node.connect();
@@ -124,7 +123,7 @@ testDatabases("a row expires at a node when it expires in the database", async (
 testDatabases(
   "writes go on without a node that is stopped, and it answers nothing old",
   async (database) => {
-    await using origin = await startOrigin(database, NO_CACHES, ["--member-time", "500"]);
+    await using origin = await startOrigin(database, ["--member-time", "500"]);
     await using node = await startNode([origin]);
     using reader = await node.connect();
     // On a busy machine the time of either may be over for a moment.
@@ -143,13 +142,13 @@ testDatabases(
 );
 
 testDatabases("a long membership is renewed before its node gives up", async (database) => {
-  await using origin = await startOrigin(database, NO_CACHES, ["--member-time", "600000"]);
+  await using origin = await startOrigin(database, ["--member-time", "600000"]);
   await using node = await startNode([origin], ["--node-name", "one"]);
   using client = await origin.connect();
   let lastMs = 0;
   for (let renewals = 0; renewals < 6;) {
-    await client.send("caches\r\n");
-    const [, age] = /NODE one member (\d+) /.exec(await client.until(/END \d+\r\n/)) ?? [];
+    await client.send("nodes\r\n");
+    const [, age] = /NODE one member (\d+) /.exec(await client.until("END\r\n")) ?? [];
     if (Number(age) < lastMs) renewals++;
     lastMs = Number(age);
   }
@@ -160,7 +159,7 @@ testDatabases("a long membership is renewed before its node gives up", async (da
 
 testDatabases("a node that ends signs off: no write waits for it", async (database) => {
   // Longer than the test may take.
-  await using origin = await startOrigin(database, NO_CACHES, ["--member-time", "600000"]);
+  await using origin = await startOrigin(database, ["--member-time", "600000"]);
   await using node = await startNode([origin], ["--node-name", "one"]);
   using reader = await node.connect();
   using writer = await origin.connect();
@@ -169,8 +168,8 @@ testDatabases("a node that ends signs off: no write waits for it", async (databa
   node.signal("SIGTERM");
   assertEquals((await node.ended()).code, 0);
   await fill(writer, "two");
-  await writer.send("caches\r\nquit\r\n");
-  assertMatch(await writer.rest(), /^END \d+\r\n$/);
+  await writer.send("nodes\r\nquit\r\n");
+  assertMatch(await writer.rest(), /^END\r\n$/);
   await origin.line("node one has ended");
 });
 
@@ -180,7 +179,7 @@ testDatabases(
     const servedMs = async (): Promise<string> =>
       await (await sharedPostgres()).execute("SELECT serves_ms FROM leased_proxy", database.url);
     for (const isFirst of [false, true]) {
-      await using origin = await startOrigin(database, NO_CACHES, ["--member-time", "600000"]);
+      await using origin = await startOrigin(database, ["--member-time", "600000"]);
       await using node = await startNode([origin]);
       if (!isFirst) {
         node.signal("SIGTERM");
@@ -197,7 +196,7 @@ testDatabases(
 testDatabases(
   "a node without its origin answers ordinary items, and comes back by a stand-by",
   async (database) => {
-    await using origin = await startOrigin(database, NO_CACHES, [
+    await using origin = await startOrigin(database, [
       "--rows",
       "r:",
       "--member-time",
@@ -221,7 +220,7 @@ testDatabases(
     );
     await client.ask("get i\r\n", "VALUE i 0 1\r\n1\r\nEND\r\n");
     const args = ["--rows", "r:", "--member-time", "500", "-p", String(port), "-l", "127.0.0.1"];
-    await using _standby = await startOrigin(database, NO_CACHES, ["--standby", ...args]);
+    await using _standby = await startOrigin(database, ["--standby", ...args]);
     await eventually(node, "set r:k 0 0 1\r\n2\r\n", /^STORED\r\n/);
     await eventually(node, "get r:k\r\n", /^VALUE r:k 0 1\r\n2\r\n/);
     await client.ask("get i\r\n", "VALUE i 0 1\r\n1\r\nEND\r\n");
@@ -229,7 +228,7 @@ testDatabases(
 );
 
 testDatabases("a server that cannot be the origin ends the start of a node", async (database) => {
-  await using origin = await startOrigin(database, NO_CACHES, ["--rows", "r:"]);
+  await using origin = await startOrigin(database, ["--rows", "r:"]);
   await using plain = await Server.start({ io: "native", permissions: PERMISSIONS });
   await using node = await startNode([origin], ["--rows", "r:"]);
   const cases = [

@@ -35,7 +35,7 @@ function node(...argv: string[]): NodeOptions {
 }
 
 Deno.test("an origin without further options", () => {
-  const { caches: _caches, cachesPath: _path, ...options } = origin();
+  const options = origin();
   assertEquals(options, {
     database: { kind: "sqlite", path: "/d/rows.db" },
     databaseConnectionsMax: 10,
@@ -54,9 +54,6 @@ Deno.test("an origin without further options", () => {
     driftShare: 0.1,
     prefixes: [""],
     expiry: "refuse",
-    cacheTimeoutMs: 1000,
-    cacheLoginFile: "",
-    cacheCaCertPath: "",
     tokensMax: 10_000,
     appliedTtlSec: 86_400,
     follows: false,

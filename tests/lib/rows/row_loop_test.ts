@@ -1,7 +1,5 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { CacheClient } from "../../../lib/rows/caches/cache_client.ts";
 import type { Backend, Write } from "../../../lib/databases/base/backend.ts";
-import { CacheList } from "../../../lib/rows/flows/cache_list.ts";
 import { Flows } from "../../../lib/rows/flows/flows.ts";
 import { TokenStates } from "../../../lib/rows/flows/token_states.ts";
 import { databaseSource } from "../../../lib/rows/origin/database_source.ts";
@@ -38,7 +36,7 @@ class Setting implements AsyncDisposable {
       ),
     ),
   );
-  readonly flows: Flows<CacheClient>;
+  readonly flows: Flows;
   readonly runner: StepRunner;
   readonly #backend: Backend;
   readonly #loop: RowLoop;
@@ -56,17 +54,13 @@ class Setting implements AsyncDisposable {
     fits: () => boolean,
   ) {
     this.#backend = backend;
-    const list = new CacheList<CacheClient>(() => {
-      throw new Error("there are no caches");
-    });
-    this.flows = new Flows(list, new TokenStates(epoch, 1000, 100), PATIENCE_MS);
+    this.flows = new Flows(new TokenStates(epoch, 1000, 100), PATIENCE_MS);
     const runner = this.runner = new StepRunner(
       this.cache,
       backend,
       (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
     );
-    const forget = (): Promise<boolean> => Promise.resolve(false);
-    const commands = new RowCommands(this.flows, runner, forget, null, null, fits);
+    const commands = new RowCommands(this.flows, runner, null, null, fits);
     const source = databaseSource(this.flows, runner, commands, () => {});
     this.#loop = new RowLoop(this.cache, wrap(source), false);
     // The values of requests are not what this test is about.
@@ -304,7 +298,7 @@ testDatabases(
   },
 );
 
-testDatabases("tokens and caches are served", async (database) => {
+testDatabases("tokens and nodes are served", async (database) => {
   await using rows = await Setting.open(database);
   const command = async (text: string): Promise<string> => {
     const { outcome, value, text: error } = await rows.done(rows.ask(RowKind.COMMAND, "", text));
@@ -318,7 +312,7 @@ testDatabases("tokens and caches are served", async (database) => {
   assertEquals(await command(`uput k 5 3 ${id}\nabc`), "STORED 1\r\n");
   assertEquals(await command("uget k\n"), "VALUE k 5 3 1 C\r\nabc\r\nEND\r\n");
   assertEquals(await command(`token release k ${id}\n`), "NOT_FOUND\r\n");
-  assertEquals(await command("caches\n"), "END 0\r\n");
+  assertEquals(await command("nodes\n"), "END\r\n");
   assertEquals(await command("nonsense\n"), "ERROR\r\n");
   assertEquals(
     await command(`uget ${"k".repeat(250)}\n`),

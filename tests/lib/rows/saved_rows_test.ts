@@ -19,7 +19,6 @@ import { read, Shop, VIEWS } from "../databases/views/shop.ts";
 
 // Origins that restart with --snapshot: rows come back only where they are those of the database.
 
-const NO_CACHES: readonly number[] = [];
 const KEPT = "the rows of the snapshot are kept";
 const REMOVED = "the rows of the snapshot are removed";
 const SHORT_MEMBER = ["--member-time", "300"];
@@ -40,7 +39,7 @@ class Setting implements Disposable {
   startOther(...args: readonly string[]): Promise<ServerProcess> {
     const { url, folder } = this.database;
     const folders = folder === "" ? this.folder : `${folder},${this.folder}`;
-    return startOrigin({ url, folder: folders }, NO_CACHES, [...SHORT_MEMBER, ...args]);
+    return startOrigin({ url, folder: folders }, [...SHORT_MEMBER, ...args]);
   }
 
   /** Executes SQL as another program does. */
@@ -293,30 +292,6 @@ testDatabases("rows are not saved when the database notes no mark", async (datab
   await expect(client, "plain", "one");
   await plain.stop();
 }, ["SQLite"]);
-
-testDatabases(
-  "rows are removed when a listed cache keeps the log from being applied",
-  async (database) => {
-    using setting = new Setting(database);
-    assertEquals((await runInit(database, ["--follow", "--run"])).code, 0);
-    await using cache = await ServerProcess.start();
-    const args = ["--follow", "--cache", `127.0.0.1:${cache.port}`, "--cache-timeout", "200"];
-    await fill(setting, ...args);
-    await setting.write("a", "two");
-    cache.signal("SIGSTOP");
-    try {
-      await using origin = await setting.start(...args);
-      await origin.line(REMOVED);
-      using client = await origin.connect();
-      await expect(client, "a", "two");
-      await expect(client, "b", "one");
-      assertEquals(await reads(client), 2);
-      await origin.stop();
-    } finally {
-      cache.signal("SIGCONT");
-    }
-  },
-);
 
 testDatabases(
   "views do not come back: the next file of views may say otherwise",

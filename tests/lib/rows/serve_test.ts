@@ -1,11 +1,10 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { testDatabases } from "../../support/servers/databases.ts";
-import { Setting } from "../../support/servers/origin_setting.ts";
-import { until } from "../../support/servers/server_process.ts";
+import { startOrigin } from "../../support/servers/origin_process.ts";
 
 testDatabases("memcached's commands read and write rows", async (database) => {
-  await using setting = await Setting.open(database);
-  const client = await setting.connect();
+  await using origin = await startOrigin(database);
+  using client = await origin.connect();
   await client.ask("get k\r\n", "END\r\n");
   await client.ask("set k 5 0 3\r\nabc\r\n", "STORED\r\n");
   await client.ask("get k missing\r\n", "VALUE k 5 3\r\nabc\r\nEND\r\n");
@@ -47,8 +46,8 @@ testDatabases("memcached's commands read and write rows", async (database) => {
 testDatabases(
   "update tokens: owners, revocation, retries, lists",
   async (database) => {
-    await using setting = await Setting.open(database);
-    const client = await setting.connect();
+    await using origin = await startOrigin(database);
+    using client = await origin.connect();
     const take = async (key: string, owner = ""): Promise<string> => {
       await client.send(`token get ${key} ${owner}\r\n`);
       return (await client.until("\r\n")).split(" ")[1]!.trim();
@@ -60,7 +59,11 @@ testDatabases(
     await client.ask(`uput k 3 2 ${id}\r\nhi\r\n`, "STORED 1\r\n");
     await client.ask(`uput k 3 2 ${id}\r\nhi\r\n`, "STORED 1\r\n");
     await client.ask("uget k\r\n", "VALUE k 3 2 1 C\r\nhi\r\nEND\r\n");
-    await client.ask("uget @127.0.0.1:1 k\r\n", "VALUE k 3 2 1 N\r\nhi\r\nEND\r\n");
+    await client.ask("uread k\r\n", "VALUE k 3 2 1 C\r\nhi\r\nEND\r\n");
+    const gone = /^CLIENT_ERROR caches is gone: .*nodes lists its nodes$/;
+    await client.send("caches\r\n");
+    assertMatch((await client.until("\r\n")).trim(), gone);
+    await client.ask("nodes\r\n", "END\r\n");
     const revoked = await take("k");
     await client.ask(`token revoke k ${revoked}\r\n`, "OK 1\r\n");
     await client.ask(`uput k 0 1 ${revoked}\r\nx\r\n`, "REVOKED\r\n");
@@ -77,37 +80,13 @@ testDatabases(
   },
 );
 
-testDatabases(
-  "a cache that does not answer makes writes fail, not reads",
-  async (database) => {
-    await using setting = await Setting.open(database, ["--cache-timeout", "300"]);
-    const client = await setting.connect();
-    await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
-    const [first] = setting.caches;
-    first!.signal("SIGSTOP");
-    await until(() => /^\d+ \(.*\) T/.test(Deno.readTextFileSync(`/proc/${first!.pid}/stat`)));
-    await client.send("set k 0 0 3\r\ntwo\r\n");
-    const refusal = await client.until("\r\n");
-    assertMatch(
-      refusal,
-      new RegExp(`^SERVER_ERROR 127.0.0.1:${first!.port}: no reply within 300 ms`),
-    );
-    await client.ask("gets k\r\n", "VALUE k 0 3 1\r\none\r\nEND\r\n");
-    await client.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
-    await client.ask("token list\r\n", "END\r\n");
-    first!.signal("SIGCONT");
-    await client.ask("set k 0 0 3\r\ntwo\r\n", "STORED\r\n");
-    await client.ask("get k\r\n", "VALUE k 0 3\r\ntwo\r\nEND\r\n");
-  },
-);
-
 testDatabases("a server that is deposed ends, status 69", async (database) => {
-  await using setting = await Setting.open(database);
-  const old = await setting.connect();
+  await using origin = await startOrigin(database);
+  using old = await origin.connect();
   await old.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
-  await using second = await setting.startOrigin(["--take-over"]);
+  await using second = await startOrigin(database, ["--take-over"]);
   // Without a request.
-  const { code, stderr } = await setting.origin.ended();
+  const { code, stderr } = await origin.ended();
   assertEquals(code, 69, stderr);
   assertEquals(
     /another server has taken the database over: epoch 2 replaced epoch 1/.test(stderr),
@@ -115,7 +94,7 @@ testDatabases("a server that is deposed ends, status 69", async (database) => {
     stderr,
   );
   assertEquals(await old.rest(), "");
-  const client = await setting.connect(second);
+  using client = await second.connect();
   await client.ask("uget k\r\n", "VALUE k 0 3 1 C\r\none\r\nEND\r\n");
   await client.ask("set k 0 0 3\r\ntwo\r\n", "STORED\r\n");
 });
@@ -123,26 +102,26 @@ testDatabases("a server that is deposed ends, status 69", async (database) => {
 testDatabases(
   "a token that was used before a restart gives the same answer after it",
   async (database) => {
-    await using setting = await Setting.open(database);
-    const client = await setting.connect();
+    await using origin = await startOrigin(database);
+    using client = await origin.connect();
     await client.send("token get k\r\n");
     const id = (await client.until("\r\n")).split(" ")[1]!.trim();
     await client.ask(`uput k 0 3 ${id}\r\none\r\n`, "STORED 1\r\n");
-    setting.origin.signal("SIGKILL");
-    await setting.origin.ended();
-    setting.origin = await setting.startOrigin();
-    const again = await setting.connect();
+    origin.signal("SIGKILL");
+    await origin.ended();
+    await using next = await startOrigin(database);
+    using again = await next.connect();
     await again.ask(`uput k 0 3 ${id}\r\none\r\n`, "STORED 1\r\n");
     await again.ask("gets k\r\n", "VALUE k 0 3 1\r\none\r\nEND\r\n");
   },
 );
 
 testDatabases("SIGTERM answers the request in progress, and ends", async (database) => {
-  await using setting = await Setting.open(database);
-  const client = await setting.connect();
-  const idle = await setting.connect();
+  await using origin = await startOrigin(database);
+  using client = await origin.connect();
+  using idle = await origin.connect();
   await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
-  const ended = await setting.origin.stop();
+  const ended = await origin.stop();
   assertEquals(ended.code, 0);
   assertEquals(await idle.rest(), "");
   // The folder of an origin before PostgreSQL is none.

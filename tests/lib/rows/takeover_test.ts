@@ -6,7 +6,6 @@ import { launchOrigin, startOrigin } from "../../support/servers/origin_process.
 import { Relay } from "../../support/servers/relay.ts";
 import { type ServerProcess, until } from "../../support/servers/server_process.ts";
 
-const NO_CACHES: readonly number[] = [];
 /** Longer than a test. */
 const LOCKED_MS_MAX = 600_000;
 
@@ -16,10 +15,10 @@ async function isStopped({ pid }: ServerProcess): Promise<boolean> {
 }
 
 testDatabases("a second origin refuses to start, and the first goes on", async (database) => {
-  await using first = await startOrigin(database, NO_CACHES);
+  await using first = await startOrigin(database);
   using client = await first.connect();
   await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
-  const second = launchOrigin(database, NO_CACHES, ["--member-time", "300"]);
+  const second = launchOrigin(database, ["--member-time", "300"]);
   const { code, stderr } = await second.ended();
   assertEquals(code, 71, stderr);
   assertMatch(
@@ -32,10 +31,10 @@ testDatabases("a second origin refuses to start, and the first goes on", async (
 
 for (const signal of ["SIGTERM", "SIGKILL"] as const) {
   testDatabases(`a stand-by takes over after the ${signal} of the origin`, async (database) => {
-    await using first = await startOrigin(database, NO_CACHES);
+    await using first = await startOrigin(database);
     using client = await first.connect();
     await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
-    await using second = launchOrigin(database, NO_CACHES, ["--standby"]);
+    await using second = launchOrigin(database, ["--standby"]);
     await second.line("waiting for its end");
     await client.ask("set k 0 0 3\r\ntwo\r\n", "STORED\r\n");
     first.signal(signal);
@@ -53,8 +52,8 @@ testDatabases(
     const url = new URL(database.url);
     using relay = new Relay(Number(url.port));
     url.port = `${relay.port}`;
-    await using first = await startOrigin(database, NO_CACHES);
-    await using second = launchOrigin({ ...database, url: url.href }, NO_CACHES, ["--standby"]);
+    await using first = await startOrigin(database);
+    await using second = launchOrigin({ ...database, url: url.href }, ["--standby"]);
     await second.line("waiting for its end");
     relay.passage = () => "cut";
     relay.cutAll();
@@ -68,8 +67,8 @@ testDatabases(
 );
 
 testDatabases("a stand-by ends at SIGTERM", async (database) => {
-  await using _first = await startOrigin(database, NO_CACHES);
-  await using second = launchOrigin(database, NO_CACHES, ["--standby"]);
+  await using _first = await startOrigin(database);
+  await using second = launchOrigin(database, ["--standby"]);
   await second.line("waiting for its end");
   second.signal("SIGTERM");
   const { code, stderr } = await second.ended();
@@ -79,13 +78,13 @@ testDatabases("a stand-by ends at SIGTERM", async (database) => {
 testDatabases(
   "an origin that was stopped answers nothing old after another one has taken over",
   async (database) => {
-    await using first = await startOrigin(database, NO_CACHES, ["--member-time", "400"]);
+    await using first = await startOrigin(database, ["--member-time", "400"]);
     using client = await first.connect();
     await client.ask("set k 0 0 3\r\none\r\nget k\r\n", "STORED\r\nVALUE k 0 3\r\none\r\nEND\r\n");
     await client.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
     first.signal("SIGSTOP");
     await until(() => isStopped(first));
-    await using second = launchOrigin(database, NO_CACHES, ["--take-over"]);
+    await using second = launchOrigin(database, ["--take-over"]);
     await second.line("waiting for its end");
     await second.line("listens on");
     using later = await second.connect();
@@ -101,12 +100,12 @@ testDatabases(
 testDatabases(
   "an origin that is stopped keeps its lock: another one takes over when it has ended",
   async (database) => {
-    await using first = await startOrigin(database, NO_CACHES);
+    await using first = await startOrigin(database);
     using client = await first.connect();
     await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
     first.signal("SIGSTOP");
     await until(() => isStopped(first));
-    await using second = launchOrigin(database, NO_CACHES, ["--take-over"]);
+    await using second = launchOrigin(database, ["--take-over"]);
     await second.line("waiting for its end");
     first.signal("SIGCONT");
     assertEquals((await first.ended()).code, 69);
@@ -124,7 +123,7 @@ testDatabases(
     using relay = new Relay(Number(url.port));
     url.port = `${relay.port}`;
     const args = ["--rows", "r", "--member-time", "400", "--db-timeout", "500"];
-    await using first = await startOrigin({ ...database, url: url.href }, NO_CACHES, args);
+    await using first = await startOrigin({ ...database, url: url.href }, args);
     using client = await first.connect();
     await client.ask("set other 0 0 1\r\nx\r\n", "STORED\r\n");
     await client.ask("set r 0 0 3\r\none\r\nget r\r\n", "STORED\r\nVALUE r 0 3\r\none\r\nEND\r\n");
@@ -145,7 +144,7 @@ testDatabases(
 
     relay.passage = () => "cut";
     relay.cutAll();
-    await using second = await startOrigin(database, NO_CACHES, ["--rows", "r", "--take-over"]);
+    await using second = await startOrigin(database, ["--rows", "r", "--take-over"]);
     using later = await second.connect();
     await later.ask("set r 0 0 3\r\ntwo\r\n", "STORED\r\n");
     await client.send("get r\r\n");
@@ -160,7 +159,7 @@ testDatabases(
   "hits go on while another process has locked the file for longer than the member time",
   async (database) => {
     const args = ["--member-time", "100", "--db-timeout", "300"];
-    await using origin = await startOrigin(database, NO_CACHES, args);
+    await using origin = await startOrigin(database, args);
     using client = await origin.connect();
     await client.ask("set k 0 0 3\r\none\r\nget k\r\n", "STORED\r\nVALUE k 0 3\r\none\r\nEND\r\n");
     using file = new DatabaseSync(database.url.slice("sqlite:".length));
@@ -173,7 +172,7 @@ testDatabases(
       );
       await client.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
     }
-    await using standBy = launchOrigin(database, NO_CACHES, ["--standby"]);
+    await using standBy = launchOrigin(database, ["--standby"]);
     await standBy.line("waiting for its end");
     file.exec("ROLLBACK");
     await client.ask("set k 0 0 3\r\ntwo\r\n", "STORED\r\n");
@@ -185,7 +184,7 @@ testDatabases(
   "hits go on while the table of the rows is locked for longer than the member time",
   async (database) => {
     const args = ["--member-time", "500", "--db-timeout", "700"];
-    await using origin = await startOrigin(database, NO_CACHES, args);
+    await using origin = await startOrigin(database, args);
     using client = await origin.connect();
     await client.ask("set k 0 0 3\r\none\r\nget k\r\n", "STORED\r\nVALUE k 0 3\r\none\r\nEND\r\n");
     const session = await Session.open({ url: database.url, timeoutMs: LOCKED_MS_MAX });

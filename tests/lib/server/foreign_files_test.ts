@@ -86,12 +86,11 @@ Deno.test("a database that is another file, a folder or a FIFO is refused at onc
   await assertRefused(["--db", `sqlite:${database}`], 71, "is a FIFO");
 });
 
-Deno.test("FIFOs instead of files of views and of caches are refused at once", async () => {
+Deno.test("a FIFO instead of a file of views is refused at once", async () => {
   using folder = new Folder();
   const db = ["--db", `sqlite:${folder.path}/database`];
   const fifo = folder.fifo("fifo");
   await assertRefused([...db, "--follow", "--views", fifo], 64, "it is a FIFO, not a file");
-  await assertRefused([...db, "--caches", fifo], 64, "it is a FIFO, not a file");
 });
 
 Deno.test("a certificate that is a FIFO is refused at once", async () => {

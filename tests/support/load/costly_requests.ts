@@ -74,6 +74,8 @@ const TEXT: Readonly<Record<string, readonly string[]>> = {
   uput: ["uput nope 0 1 1\r\n1"],
   udelete: ["udelete nope 1"],
   caches: ["caches"],
+  nodes: ["nodes"],
+  uread: ["uread k"],
   shutdown: ["shutdown"],
   watch: ["watch"],
   debugtime: ["debugtime 0"],

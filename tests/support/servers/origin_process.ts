@@ -13,31 +13,27 @@ type Place = Pick<TestDatabase, "url" | "folder">;
 /** Starts an origin on a free port of 127.0.0.1, unless its options say otherwise. */
 export async function startOrigin(
   database: Place,
-  caches: readonly number[],
   args: readonly string[] = [],
 ): Promise<ServerProcess> {
-  return await ServerProcess.spawn(originCommand(database, caches, args));
+  return await ServerProcess.spawn(originCommand(database, args));
 }
 
 /** As `startOrigin`, without a wait for the origin to listen. */
 export function launchOrigin(
   database: Place,
-  caches: readonly number[],
   args: readonly string[] = [],
 ): ServerProcess {
-  return ServerProcess.launch(originCommand(database, caches, args));
+  return ServerProcess.launch(originCommand(database, args));
 }
 
 function originCommand(
   database: Place,
-  caches: readonly number[],
   args: readonly string[],
 ): Deno.Command {
   const all = [
     ...(args.includes("-p") ? [] : ["-p", "-1"]),
     ...(args.includes("-t") ? [] : ["-t", "2"]),
     "--no-warm-up",
-    ...caches.flatMap((port) => ["--cache", `127.0.0.1:${port}`]),
     ...args,
   ];
   return command(database, [], all, "null");
@@ -71,7 +67,6 @@ function command(
   stdout: "piped" | "null",
 ): Deno.Command {
   const folders = folder === "" ? "" : `,${folder}`;
-  const list = args.includes("--caches") ? `,${args[args.indexOf("--caches") + 1]}` : "";
   return new Deno.Command(Deno.execPath(), {
     args: [
       "run",
@@ -80,7 +75,7 @@ function command(
       "--allow-net=127.0.0.1",
       "--allow-env=MEMCACHED_PORT_FILENAME,DENO_TOKIO_EVENT_INTERVAL,PG*,USERNAME,USER,LOGNAME",
       "--allow-ffi",
-      `--allow-read=${SOURCES}${folders}${list}`,
+      `--allow-read=${SOURCES}${folders}`,
       ...(folder === "" ? [] : [`--allow-write=${folder}`]),
       ...[program(), "rows", ...subcommand, "--db", url, ...args],
     ],

@@ -40,7 +40,8 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
   mg: [`${KEY} v`, `${KEY} N60 v`, `${KEY} T60`],
   ms: [`${KEY} 1`],
   uput: [`${KEY} 0 1 1`],
-  caches: ["", "forget 127.0.0.1:1"],
+  caches: [""],
+  nodes: ["", "forget one"],
 };
 
 /** Requests for every row of both tables, in every protocol. */

@@ -119,7 +119,6 @@ const ROW_PLOTS = [
     return groups > 0 ? row("rows_puts_committed") / groups : null;
   }]], "rows_put_groups"],
   ["Steps of a write, mean time", microseconds, [
-    ["delete in caches", stepTime("cache_delete")],
     ["delete in nodes", stepTime("node_delete")],
     ["transaction", stepTime("database_write")],
   ], "rows_database_write_count"],
@@ -137,7 +136,8 @@ const ROW_PLOTS = [
     ["silent", "rows_nodes_silent"],
     ["lost", "rows_nodes_lost"],
   ]],
-  ["Epochs", plain, [["takeover", "rows_epoch"], ["list of caches", "rows_caches_epoch"]]],
+  ["Epoch", plain, [["takeover", "rows_epoch"]]],
+  ["Changes that clients of uget have missed", plain, [["since the start", "rows_uget_unsafe"]]],
   ["Lag of the followed log", milliseconds, [["behind", "rows_follow_lag_ms"]]],
   ["Followed log", bytes, [["not applied", "rows_follow_lag_bytes"]]],
   ["Membership of this node", plain, [["member", "rows_node_member"]]],

@@ -260,7 +260,7 @@ Deno.test("12,000 leases and tokens: replies are bounded, and the server finds w
 Deno.test("with -X the dashboard shows no key of an update token of a row", async () => {
   for (const args of [[], ["-X"]]) {
     await using database = await createDatabase("SQLite");
-    await using server = await startOrigin(database, [], ["--admin", "0", ...args]);
+    await using server = await startOrigin(database, ["--admin", "0", ...args]);
     const { origin } = await dashboardOf(server);
     const read = async (name: string): Promise<Table> =>
       await (await fetch(`${origin}/api/tables/${name}`)).json();

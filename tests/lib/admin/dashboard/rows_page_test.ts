@@ -28,7 +28,7 @@ browserTest(
   async () => {
     await using database = await createDatabase("SQLite");
     await runInit(database, ["--follow", "--run"]);
-    await using origin = await startOrigin(database, [], ["--admin", "0", "--follow"]);
+    await using origin = await startOrigin(database, ["--admin", "0", "--follow"]);
     await using node = await startNode([origin], ["--node-name", "first", "--admin", "0"]);
     await until(async () => {
       using client = await origin.connect();

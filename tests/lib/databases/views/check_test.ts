@@ -58,7 +58,7 @@ testDatabases(
     assertStringIncludes(stdout, "products\n  parameters: none\n  reads: ");
 
     const rows = ["--rows", "product:,category:,products"];
-    await using origin = await startOrigin(place, [], ["--follow", "--views", VIEWS, ...rows]);
+    await using origin = await startOrigin(place, ["--follow", "--views", VIEWS, ...rows]);
     using client = await origin.connect();
     const read = async (key: string): Promise<string> => {
       await client.send(`get ${key}\r\n`);
@@ -100,7 +100,7 @@ Deno.test("leased views check: mistakes of the command line, the file and the da
   assertEquals(init.code, 64);
   const mistake = `--views: ${views}:2: view a:{id}: changes must name`;
   assertStringIncludes(init.stderr, mistake);
-  await using origin = launchOrigin({ url: db[1]!, folder }, [], ["--follow", "--views", views]);
+  await using origin = launchOrigin({ url: db[1]!, folder }, ["--follow", "--views", views]);
   const ended = await origin.ended();
   assertEquals(ended.code, 64, ended.stderr);
   assertStringIncludes(ended.stderr, `fatal: cannot use ${mistake}`);

@@ -92,11 +92,11 @@ export class Shop implements AsyncDisposable {
   }
 
   async start(args: readonly string[] = []): Promise<ServerProcess> {
-    return await startOrigin(this.#place, [], ["--follow", "--views", this.path, ...args]);
+    return await startOrigin(this.#place, ["--follow", "--views", this.path, ...args]);
   }
 
   launch(): ServerProcess {
-    return launchOrigin(this.#place, [], ["--follow", "--views", this.path]);
+    return launchOrigin(this.#place, ["--follow", "--views", this.path]);
   }
 
   get #place(): Pick<TestDatabase, "url" | "folder"> {

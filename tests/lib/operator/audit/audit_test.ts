@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertLess, assertMatch, assertStringIncludes } from "@std/assert";
 import { createDatabase, testDatabases } from "../../../support/servers/databases.ts";
 import { Certificates, tlsArguments } from "../../../support/servers/certificates.ts";
-import { startOrigin } from "../../../support/servers/origin_process.ts";
+import { startNode, startOrigin } from "../../../support/servers/origin_process.ts";
 import { ScriptedPeer, type ScriptedReply } from "../../../support/servers/scripted_peer.ts";
 import {
   Client,
@@ -65,14 +65,15 @@ async function connect(servers: readonly ServerProcess[]): Promise<Client[]> {
 testDatabases("an audit finds what was set behind the origin's back", async (database) => {
   await using first = await ServerProcess.start();
   await using second = await ServerProcess.start();
-  await using origin = await startOrigin(database, [first.port, second.port]);
+  await using origin = await startOrigin(database);
   const [client, one, two] = await connect([origin, first, second]) as [Client, Client, Client];
   try {
     for (const key of ["same", "value", "flags", "gone%1"]) {
       await client.ask(`set ${key} 5 0 3\r\none\r\n`, "STORED\r\n");
     }
     await client.ask("delete gone%1\r\n", "DELETED\r\n");
-    assertEquals((await audit(origin.port)).code, OK, "empty caches");
+    const caches = ["--cache", `127.0.0.1:${first.port},127.0.0.1:${second.port}`];
+    assertEquals((await audit(origin.port, ...caches)).code, OK, "empty caches");
     await one.ask("set same 5 0 3\r\none\r\n", "STORED\r\n");
     await one.ask("set value 5 0 3\r\nbad\r\n", "STORED\r\n");
     await two.ask("set same 5 0 3\r\none\r\n", "STORED\r\n");
@@ -80,7 +81,7 @@ testDatabases("an audit finds what was set behind the origin's back", async (dat
     await two.ask("set gone%1 5 0 3\r\none\r\n", "STORED\r\n");
     await two.ask("set never 5 0 0\r\n\r\n", "STORED\r\n");
     await two.ask("ms c3BhY2UgZA== 1 b\r\nx\r\n", "HD\r\n");
-    const { code, lines, stderr } = await audit(origin.port);
+    const { code, lines, stderr } = await audit(origin.port, ...caches);
     assertEquals([code, stderr], [DIFFERENT, ""]);
     const [inFirst, firstCounts, ...rest] = lines;
     assertMatch(
@@ -102,7 +103,7 @@ testDatabases("an audit finds what was set behind the origin's back", async (dat
     assertMatch(found[0]!, / key=flags .* cached_flags=6 .* row_flags=5 /);
     assertMatch(found[1]!, new RegExp(` key=gone%251 .* row_version=2 ${absent}$`));
     assertMatch(found[2]!, new RegExp(` key=never .* row_version=0 ${absent}$`));
-    const prefixed = await audit(origin.port, "--prefix", "sa");
+    const prefixed = await audit(origin.port, ...caches, "--prefix", "sa");
     assertEquals(prefixed.code, OK, prefixed.lines.join("\n"));
     const chosen = await audit(origin.port, "--cache", `127.0.0.1:${first.port}`);
     assertEquals([chosen.code, chosen.lines.length], [DIFFERENT, 2]);
@@ -111,25 +112,46 @@ testDatabases("an audit finds what was set behind the origin's back", async (dat
   }
 });
 
-/** Fills a listed cache with a row, if it may: as a client does that knows leases. */
+/** Fills a cache with a row, if it may: as a client does that knows leases. */
 async function fillCache(
-  { port }: ServerProcess,
   cache: Client,
   origin: Client,
   key: string,
 ): Promise<void> {
   await cache.send(`lease-get ${key}\r\n`);
   const lease = /^LVALUE \S+ (\d+)/.exec(await cache.until("END\r\n"))?.[1] ?? "0";
-  await origin.send(`uget @127.0.0.1:${port} ${key}\r\n`);
+  await origin.send(`uget ${key}\r\n`);
   const row = /^VALUE \S+ 0 (\d+) \d+ C\r\n(.+)\r\n/.exec(await origin.until("END\r\n"));
   if (row === null || lease.length === 1) return;
   await cache.send(`lease-set ${key} ${lease} 0 0 ${row[1]}\r\n${row[2]}\r\n`);
   await cache.until("\r\n");
 }
 
+testDatabases("by default, the origin and its nodes are compared", async (database) => {
+  await using origin = await startOrigin(database);
+  await using node = await startNode([origin]);
+  await using named = await startNode([origin], ["--node-name", "anna"]);
+  for (const server of [origin, node, named]) {
+    using client = await server.connect();
+    await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
+  }
+  for (const server of [origin, node, named]) {
+    using client = await server.connect();
+    await client.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
+  }
+  const { code, lines, stderr } = await audit(origin.port);
+  assertEquals([code, lines.length], [OK, 2], stderr);
+  assertStringIncludes(lines[0]!, `audited cache=127.0.0.1:${origin.port} keys=1 equal=1 `);
+  assertStringIncludes(lines[1]!, `audited cache=127.0.0.1:${node.port} keys=1 equal=1 `);
+  using client = await origin.connect();
+  await client.ask("set k 0 0 3\r\ntwo\r\n", "STORED\r\n");
+  await client.send("stats rows\r\n");
+  assertStringIncludes(await client.until("END\r\n"), "STAT uget_unsafe 0\r\n");
+});
+
 testDatabases("an audit of keys that change all the time finds nothing", async (database) => {
-  await using cache = await ServerProcess.start();
-  await using origin = await startOrigin(database, [cache.port]);
+  await using origin = await startOrigin(database);
+  await using node = await startNode([origin]);
   const KEYS = 40;
   let isOver = false;
   const change = async (number: number): Promise<void> => {
@@ -140,13 +162,14 @@ testDatabases("an audit of keys that change all the time finds nothing", async (
       await client.ask(`set ${key} 0 0 ${value.length}\r\n${value}\r\n`, "STORED\r\n");
     }
   };
-  /** Fills the listed cache, as a client that knows leases does. */
-  const fill = async (): Promise<void> => {
-    using client = await origin.connect();
-    using reader = await cache.connect();
-    for (let turn = 0; !isOver; turn++) await fillCache(cache, reader, client, `k${turn % KEYS}`);
+  const read = async (server: ServerProcess): Promise<void> => {
+    using client = await server.connect();
+    for (let turn = 0; !isOver; turn++) {
+      await client.send(`get k${turn % KEYS}\r\n`);
+      await client.until("END\r\n");
+    }
   };
-  const clients = [change(0), change(1), fill()];
+  const clients = [change(0), change(1), read(origin), read(node)];
   let compared = 0;
   for (let audits = 0; audits < 6 || compared === 0; audits++) {
     const { code, lines, stderr } = await audit(origin.port);
@@ -169,7 +192,7 @@ Deno.test("an audit authenticates to origin and caches", async () => {
     permissions: [`--allow-read=${folder}`, ...leastPermissions("portable")],
   });
   const cacheLogin = ["--cache-login", `${folder}/admin`];
-  await using origin = await startOrigin(database, [cache.port], ["-Y", users, ...cacheLogin]);
+  await using origin = await startOrigin(database, ["-Y", users]);
   using client = await origin.connect();
   await client.ask(
     `${textLogin("ann", "nna")}set k 0 0 1\r\nv\r\nget k\r\n`,
@@ -177,10 +200,13 @@ Deno.test("an audit authenticates to origin and caches", async () => {
   );
   using reader = await cache.connect();
   await reader.ask(textLogin("ann", "nna"), "STORED\r\n");
-  await fillCache(cache, reader, client, "k");
+  await fillCache(reader, client, "k");
   const originLogin = ["--origin-login", `${folder}/reader`];
-  const { code, lines, stderr } = await audit(origin.port, ...originLogin, ...cacheLogin);
+  const caches = ["--cache", `127.0.0.1:${cache.port}`, ...cacheLogin];
+  const { code, lines, stderr } = await audit(origin.port, ...originLogin, ...caches);
   assertEquals([code, countsOf(lines[0])["equal"]], [OK, 1], stderr);
+  const own = await audit(origin.port, ...originLogin, ...cacheLogin);
+  assertEquals([own.code, countsOf(own.lines[0])["equal"]], [OK, 1], own.stderr);
   const without = await audit(origin.port, ...cacheLogin);
   assertEquals(without.code, UNAVAILABLE);
   assertStringIncludes(without.stderr, "CLIENT_ERROR unauthenticated");
@@ -192,7 +218,7 @@ Deno.test("an audit authenticates to origin and caches", async () => {
   assertStringIncludes(missing.stderr, `${folder}/none`);
 });
 
-Deno.test("an origin and an audit reach caches over TLS, and verify their certificates", async () => {
+Deno.test("an audit reaches origin and caches over TLS, and verifies their certificates", async () => {
   await using database = await createDatabase("SQLite");
   const { folder } = database;
   await Deno.writeTextFile(`${folder}/users`, USER_LINES);
@@ -207,7 +233,7 @@ Deno.test("an origin and an audit reach caches over TLS, and verify their certif
   const cacheOptions = ["--cache-login", `${folder}/admin`, "--cache-ca-cert", own.certPath];
   const listener = ["-Z", "--ssl-chain-cert", own.certPath, "--ssl-key", own.keyPath];
   {
-    await using origin = await startOrigin(database, [cache.port], [...cacheOptions, ...listener]);
+    await using origin = await startOrigin(database, listener);
     using client = new Client(
       await Deno.connectTls({ hostname: "127.0.0.1", port: origin.port, caCerts: [own.cert] }),
     );
@@ -219,10 +245,10 @@ Deno.test("an origin and an audit reach caches over TLS, and verify their certif
       await Deno.connectTls({ hostname: "127.0.0.1", port: cache.port, caCerts: [own.cert] }),
     );
     await reader.ask(textLogin("ann", "nna"), "STORED\r\n");
-    await fillCache(cache, reader, client, "k");
+    await fillCache(reader, client, "k");
     const { code, lines, stderr } = await audit(
       origin.port,
-      ...cacheOptions,
+      ...["--cache", `127.0.0.1:${cache.port}`, ...cacheOptions],
       "--origin-ca-cert",
       own.certPath,
     );
@@ -230,15 +256,19 @@ Deno.test("an origin and an audit reach caches over TLS, and verify their certif
     const unverified = await audit(origin.port, "--origin-ca-cert", other.certPath);
     assertEquals(unverified.code, UNAVAILABLE);
     assertMatch(unverified.stderr, /127\.0\.0\.1:\d+: .*certificate/);
+    const unknown = await audit(
+      origin.port,
+      ...["--cache", `127.0.0.1:${cache.port}`, "--origin-ca-cert", own.certPath],
+      ...["--cache-login", `${folder}/admin`, "--cache-ca-cert", other.certPath],
+    );
+    assertEquals(unknown.code, UNAVAILABLE);
+    assertMatch(unknown.stderr, /127\.0\.0\.1:\d+: .*certificate/);
+    const itself = await audit(origin.port, "--origin-ca-cert", own.certPath);
+    assertEquals([itself.code, countsOf(itself.lines[0])["equal"]], [OK, 1], itself.stderr);
     const missing = await audit(origin.port, "--cache-ca-cert", `${folder}/none`);
     assertEquals(missing.code, OS_ERROR);
     assertStringIncludes(missing.stderr, `${folder}/none`);
   }
-  const wrong = ["--cache-login", `${folder}/admin`, "--cache-ca-cert", other.certPath];
-  await using origin = await startOrigin(database, [cache.port], wrong);
-  using client = await origin.connect();
-  await client.send("set k 0 0 3\r\ntwo\r\n");
-  assertMatch(await client.until("\r\n"), /^SERVER_ERROR .*127\.0\.0\.1:\d+: .*certificate/);
 });
 
 // --- scripted peers ------------------------------------------------------------------------------
@@ -248,7 +278,7 @@ const ROW = "VALUE KEY 0 3 7 C\r\none\r\n";
 /** An origin that has the same row for every key. */
 function* rows(line: string): ScriptedReply {
   const [command, ...keys] = line.split(" ");
-  assertEquals(command, "uget");
+  assertEquals(command, "uread");
   yield keys.map((key) => ROW.replace("KEY", key)).join("") + "END\r\n";
 }
 
@@ -409,12 +439,9 @@ Deno.test("the other caches are compared when one is away", async () => {
   const { port } = away;
   await away[Symbol.asyncDispose]();
   await using cache = await ServerProcess.start();
-  await using origin = new ScriptedPeer((line) =>
-    line === "caches"
-      ? [`CACHE 127.0.0.1:${port}\r\nCACHE 127.0.0.1:${cache.port}\r\nEND 1\r\n`]
-      : rows(line)
-  );
-  const { code, lines, stderr } = await audit(origin.port);
+  await using origin = new ScriptedPeer(rows);
+  const caches = `127.0.0.1:${port},127.0.0.1:${cache.port}`;
+  const { code, lines, stderr } = await audit(origin.port, "--cache", caches);
   assertEquals([code, lines.length], [UNAVAILABLE, 1], stderr);
   assertStringIncludes(lines[0]!, `audited cache=127.0.0.1:${cache.port} keys=0 `);
   assertStringIncludes(stderr, `leased: 127.0.0.1:${port}: `);
@@ -431,7 +458,7 @@ Deno.test("an origin that is away, or fails, ends the audit", async () => {
   assertEquals([failed.code, failed.lines], [UNAVAILABLE, []]);
   const event = JSON.parse(failed.stderr);
   assertEquals(event.event, "audit_failed");
-  assertStringIncludes(event.message, 'answers uget with "SERVER_ERROR no database"');
+  assertStringIncludes(event.message, 'answers uread with "SERVER_ERROR no database"');
   await failing[Symbol.asyncDispose]();
   for (const args of [[], ["--cache", address]]) {
     const away = await audit(port, ...args);

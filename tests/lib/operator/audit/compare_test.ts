@@ -264,7 +264,7 @@ Deno.test("an origin's rows: values, absent ones, and replies of another form", 
       [`VALUE b 7 0 12 C\r\n\r\n${rest}`, "VALUE b 7 0 12 C"],
       ["NONE a 0 C\r\nNONE b 0 C\r\nNONE c 0 C\r\n", "NONE c 0 C"],
     ]
-  ) await assertRejects(() => ask(reply!), PeerError, `answers uget with "${line}"`);
+  ) await assertRejects(() => ask(reply!), PeerError, `answers uread with "${line}"`);
 });
 
 Deno.test("a report has a line for each difference and each cache", async () => {

@@ -1,51 +1,43 @@
 import { assertEquals } from "@std/assert";
-import type { CacheList } from "../../../../lib/rows/flows/cache_list.ts";
-import { expelKeys } from "../../../../lib/rows/flows/expulsion.ts";
-import { CacheError } from "../../../../lib/rows/flows/steps.ts";
-import { everyKeyOf } from "../../../../lib/databases/views/key_range.ts";
+import { emptyAll, expelKeys } from "../../../../lib/rows/flows/expulsion.ts";
+import type { Flow, FlowStep } from "../../../../lib/rows/flows/steps.ts";
+import { EVERY_ROW, everyKeyOf } from "../../../../lib/databases/views/key_range.ts";
 
-Deno.test("prefixes and keys that a listed cache has not deleted are left", () => {
-  const cache = "127.0.0.1:1";
-  const caches = { all: [cache], members: [{ cache }] } as unknown as CacheList<string>;
-  const prefix = everyKeyOf("view:");
-  const flow = expelKeys(caches, [prefix, "one", "two"]);
-  const asked: string[] = [];
-  let yielded = flow.next();
-  while (!yielded.done) {
-    const { kind } = yielded.value;
-    asked.push(kind);
-    yielded = kind === "quarantine"
-      ? flow.throw(new CacheError("away"))
-      : flow.next(kind === "invalidateListed" ? [null, "away"] : undefined);
+const NODES = { size: 1 };
+
+function stepsOf(flow: Flow<void>): FlowStep[] {
+  const steps: FlowStep[] = [];
+  for (let yielded = flow.next(); !yielded.done; yielded = flow.next(undefined)) {
+    steps.push(yielded.value);
   }
-  assertEquals(asked, ["expelPrefixesHere", "quarantine", "expelHere", "invalidateListed"]);
-  assertEquals(yielded.value, { reason: "away", left: [prefix, "two"] });
+  return steps;
+}
+
+Deno.test("prefixes and keys are deleted here, and then in nodes, if there are any", () => {
+  const prefix = everyKeyOf("view:");
+  const keys = [prefix, "one", "two"];
+  assertEquals(stepsOf(expelKeys(keys, NODES)), [
+    { kind: "expelPrefixesHere", prefixes: ["view:"] },
+    { kind: "invalidateNodes", keys: [prefix] },
+    { kind: "expelHere", keys: ["one", "two"] },
+    { kind: "invalidateNodes", keys: ["one", "two"] },
+  ]);
+  assertEquals(stepsOf(expelKeys(keys)).map(({ kind }) => kind), [
+    ...["expelPrefixesHere", "expelHere"],
+  ]);
 });
 
-Deno.test("a listed cache deletes every key of a large change, however often it does not answer", () => {
-  const cache = "127.0.0.1:1";
-  const caches = { all: [cache], members: [{ cache }] } as unknown as CacheList<string>;
+Deno.test("a large change is deleted in groups, every key once", () => {
   const keys = Array.from({ length: 2500 }, (_, index) => `k${index}`);
-  const deleted = new Set<string>();
-  const asked = new Map<string, number>();
-  /** Deletes a key at the second request, some at the first one. */
-  const deleteOne = (key: string, index: number): string | null => {
-    const requests = (asked.get(key) ?? 0) + 1;
-    asked.set(key, requests);
-    if (requests === 1 && index % 3 === 0) return "away";
-    deleted.add(key);
-    return null;
-  };
-  for (let left: readonly string[] = keys; left.length > 0;) {
-    const flow = expelKeys(caches, left);
-    let yielded = flow.next();
-    while (!yielded.done) {
-      const { value } = yielded;
-      yielded = flow.next(
-        value.kind === "invalidateListed" ? value.keys.map(deleteOne) : undefined,
-      );
-    }
-    left = yielded.value?.left ?? [];
-  }
-  assertEquals(deleted, new Set(keys));
+  const groups = stepsOf(expelKeys(keys)).map((step) => step as FlowStep & { kind: "expelHere" });
+  assertEquals(groups.map((step) => step.keys.length), [1000, 1000, 500]);
+  assertEquals(groups.flatMap((step) => step.keys), keys);
+});
+
+Deno.test("all is emptied here, and all rows in nodes", () => {
+  assertEquals(stepsOf(emptyAll(NODES)), [
+    { kind: "emptyHere" },
+    { kind: "invalidateNodes", keys: [EVERY_ROW] },
+  ]);
+  assertEquals(stepsOf(emptyAll()), [{ kind: "emptyHere" }]);
 });

@@ -1,7 +1,6 @@
 // The flows of reads and writes, step by step: the test answers each step.
 import { assert, assertEquals } from "@std/assert";
 import type { Found, WriteResult } from "../../../../lib/databases/base/backend.ts";
-import { CacheList } from "../../../../lib/rows/flows/cache_list.ts";
 import { Flows, type GroupWrite, type Read, type Right } from "../../../../lib/rows/flows/flows.ts";
 import { isLastMark, noteMark } from "../../../../lib/rows/flows/marks.ts";
 import type { Flow, FlowStep, StepKind, StepResults } from "../../../../lib/rows/flows/steps.ts";
@@ -14,14 +13,14 @@ const PATIENCE_MS = 300;
 const RIGHT_MS = 1000;
 const BY = "another server has taken the database over: epoch 9 replaced epoch 3";
 
-type Answer = StepResults[StepKind] | Error | ((step: FlowStep<string>) => StepResults[StepKind]);
+type Answer = StepResults[StepKind] | Error | ((step: FlowStep) => StepResults[StepKind]);
 
 /** Runs a flow with answers to its steps, by their kinds; several for one kind are used up. */
 function play<Result>(
-  flow: Flow<string, Result>,
+  flow: Flow<Result>,
   answers: Partial<Record<StepKind, readonly Answer[]>> = {},
-): { steps: FlowStep<string>[]; result: Result } {
-  const steps: FlowStep<string>[] = [];
+): { steps: FlowStep[]; result: Result } {
+  const steps: FlowStep[] = [];
   const left = new Map(Object.entries(answers).map(([kind, each]) => [kind, [...each]]));
   for (let yielded = flow.next();;) {
     if (yielded.done) return { steps, result: yielded.value };
@@ -34,19 +33,14 @@ function play<Result>(
   }
 }
 
-function kindsOf(steps: readonly FlowStep<string>[]): string[] {
+function kindsOf(steps: readonly FlowStep[]): string[] {
   return steps.map((step) => step.kind === "sleep" ? `sleep ${step.ms}` : step.kind);
 }
 
 class Setting {
   readonly states = new TokenStates(EPOCH, 3, 10);
   readonly nodes = { size: 0 };
-  readonly flows = new Flows(
-    new CacheList<string>(() => ""),
-    this.states,
-    PATIENCE_MS,
-    this.nodes,
-  );
+  readonly flows = new Flows(this.states, PATIENCE_MS, this.nodes);
 }
 
 function writeOf(key: string, more: Partial<GroupWrite> = {}): GroupWrite {
@@ -112,7 +106,7 @@ Deno.test("a right is renewed from before the question; none is left after a tak
     renew: (deadlineMs) => said.push(`renew ${deadlineMs}`),
     end: () => said.push("end"),
   };
-  const renew = (flows: Flows<string>, epoch: number): void => {
+  const renew = (flows: Flows, epoch: number): void => {
     play(flows.renewRight(right, RIGHT_MS), { readEpoch: [() => (nowMs += 70, epoch)] });
   };
   const { flows } = new Setting();
@@ -319,12 +313,12 @@ function take(
   driftShare?: number,
 ): Taking {
   const told: (string | null)[] = [];
-  const flow = takeOver<string>(rule, RIGHT_MS, (problem) => told.push(problem), driftShare);
+  const flow = takeOver(rule, RIGHT_MS, (problem) => told.push(problem), driftShare);
   const steps: string[] = [];
   try {
     const lockOrigin = [...answers.lockOrigin ?? [], ...new Array(20).fill(true)];
     const played = play(
-      (function* (): Flow<string, unknown> {
+      (function* (): Flow<unknown> {
         for (let yielded = flow.next();;) {
           if (yielded.done) return yielded.value;
           steps.push(...kindsOf([yielded.value]));
@@ -402,10 +396,10 @@ Deno.test("a forced takeover waits for no lock before it, and for an origin with
 });
 
 Deno.test("a mark names the epoch that noted it; it is the last one for the next epoch only", () => {
-  const noted = play(noteMark<string>(3, "name"), { noteMark: [true] });
+  const noted = play(noteMark(3, "name"), { noteMark: [true] });
   assertEquals(noted.steps, [{ kind: "noteMark", mark: "3 name", epoch: 3 }]);
   assertEquals(noted.result, "3 name");
-  assertEquals(play(noteMark<string>(3, "name"), { noteMark: [false] }).result, "");
+  assertEquals(play(noteMark(3, "name"), { noteMark: [false] }).result, "");
   assertEquals(isLastMark("3 name", { epoch: 4, mark: "3 name" }), true);
   for (
     const [mark, taken] of [

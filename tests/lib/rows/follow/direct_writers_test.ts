@@ -136,7 +136,7 @@ testDatabases(
   async (database) => {
     assertEquals((await runInit(database, ["--follow", "--run"])).code, 0);
     for (let period = 0; period < PERIODS; period++) {
-      await using origin = await startOrigin(database, [], ["--follow", ...SHORT_MEMBER]);
+      await using origin = await startOrigin(database, ["--follow", ...SHORT_MEMBER]);
       await using writer = await openWriter(database);
       const last = await writeBesideReaders([origin], writer, period * WRITES);
       using client = await origin.connect();
@@ -157,7 +157,7 @@ testDatabases(
 testDatabases(
   "the check finds the stale values of an origin that does not follow",
   async (database) => {
-    await using origin = await startOrigin(database, []);
+    await using origin = await startOrigin(database);
     await using writer = await openWriter(database);
     using client = await origin.connect();
     // A row that a reader has found absent would stay so.
@@ -175,7 +175,7 @@ testDatabases(
   "after each wait, every value at two nodes is the last one of direct writers",
   async (database) => {
     assertEquals((await runInit(database, ["--follow", "--run"])).code, 0);
-    await using origin = await startOrigin(database, [], ["--follow", ...SHORT_MEMBER]);
+    await using origin = await startOrigin(database, ["--follow", ...SHORT_MEMBER]);
     await using one = await startNode([origin]);
     await using two = await startNode([origin]);
     await using writer = await openWriter(database);
@@ -198,7 +198,7 @@ testDatabases(
   "direct writes are applied without nodes that are stopped or end",
   async (database) => {
     assertEquals((await runInit(database, ["--follow", "--run"])).code, 0);
-    await using origin = await startOrigin(database, [], ["--follow", ...SHORT_MEMBER]);
+    await using origin = await startOrigin(database, ["--follow", ...SHORT_MEMBER]);
     await using one = await startNode([origin]);
     await using two = await startNode([origin]);
     await using writer = await openWriter(database);
@@ -231,7 +231,7 @@ testDatabases("a flood of direct writes removes all rows from nodes", async (dat
   assertEquals((await runInit(database, ["--follow", "--run"])).code, 0);
   // A busy machine does not end this membership.
   const args = ["--follow", "--rows", "k", "--member-time", "600000"];
-  await using origin = await startOrigin(database, [], args);
+  await using origin = await startOrigin(database, args);
   await using node = await startNode([origin], ["--rows", "k"]);
   await using writer = await openWriter(database);
   using client = await node.connect();

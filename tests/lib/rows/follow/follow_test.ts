@@ -12,7 +12,7 @@ import {
   startOrigin,
 } from "../../../support/servers/origin_process.ts";
 
-import { ServerProcess, until } from "../../../support/servers/server_process.ts";
+import { until } from "../../../support/servers/server_process.ts";
 
 const FOLLOW = ["--follow"];
 const WAIT = "follow wait now 30000\r\n";
@@ -41,7 +41,7 @@ function literal({ url }: TestDatabase, text: string): string {
 
 testDatabases("changes of other programs delete what the origin caches", async (database) => {
   await prepare(database);
-  await using origin = await startOrigin(database, [], FOLLOW);
+  await using origin = await startOrigin(database, FOLLOW);
   using client = await origin.connect();
   const of = (text: string): string => literal(database, text);
   await client.ask("set k 0 0 3\r\none\r\nget k\r\n", "STORED\r\nVALUE k 0 3\r\none\r\nEND\r\n");
@@ -65,29 +65,13 @@ testDatabases("changes of other programs delete what the origin caches", async (
   assertMatch(await client.until("END\r\n"), /STAT follow_lag_bytes 0\r\n/);
 });
 
-testDatabases("changes of other programs reach listed caches", async (database) => {
-  await prepare(database);
-  await using cache = await ServerProcess.start();
-  await using origin = await startOrigin(database, [cache.port], FOLLOW);
-  using client = await origin.connect();
-  using reader = await cache.connect();
-  await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
-  await client.ask(WAIT, "OK\r\n");
-  await reader.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
-  await reader.ask("set other 0 0 1\r\nx\r\n", "STORED\r\n");
-  const of = (text: string): string => literal(database, text);
-  await write(database, `UPDATE kv SET value = ${of("two")} WHERE key = ${of("k")}`);
-  await client.ask(WAIT, "OK\r\n");
-  await reader.ask("get k other\r\n", "VALUE other 0 1\r\nx\r\nEND\r\n");
-});
-
 testDatabases(
   "a stop ends the log without an error at the server",
   async (database) => {
     await prepare(database);
     const postgres = await sharedPostgres();
     const before = (await postgres.logged()).length;
-    await using origin = await startOrigin(database, [], FOLLOW);
+    await using origin = await startOrigin(database, FOLLOW);
     using client = await origin.connect();
     await client.ask(WAIT, "OK\r\n");
     await origin.stop();
@@ -97,35 +81,9 @@ testDatabases(
   ["PostgreSQL"],
 );
 
-testDatabases("changes while no origin runs are applied by the next one", async (database) => {
-  await prepare(database);
-  await using cache = await ServerProcess.start();
-  using reader = await cache.connect();
-  const of = (text: string): string => literal(database, text);
-  {
-    await using origin = await startOrigin(database, [cache.port], FOLLOW);
-    using client = await origin.connect();
-    await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
-    await client.ask(WAIT, "OK\r\n");
-    await reader.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
-    await reader.ask("set other 0 0 1\r\nx\r\n", "STORED\r\n");
-    origin.signal("SIGKILL");
-    await origin.ended();
-  }
-  await write(database, `UPDATE kv SET value = ${of("two")} WHERE key = ${of("k")}`);
-  await using origin = await startOrigin(database, [cache.port], [
-    ...FOLLOW,
-    "--member-time",
-    "300",
-  ]);
-  using client = await origin.connect();
-  await client.ask(WAIT, "OK\r\n");
-  await reader.ask("get k other\r\n", "VALUE other 0 1\r\nx\r\nEND\r\n");
-});
-
 testDatabases("a flood of changes empties everything", async (database) => {
   await prepare(database);
-  await using origin = await startOrigin(database, [], FOLLOW);
+  await using origin = await startOrigin(database, FOLLOW);
   using client = await origin.connect();
   const of = (text: string): string => literal(database, text);
   await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
@@ -144,7 +102,7 @@ testDatabases("a flood of changes empties everything", async (database) => {
 
 testDatabases("a table of rows that is truncated empties everything", async (database) => {
   await prepare(database);
-  await using origin = await startOrigin(database, [], FOLLOW);
+  await using origin = await startOrigin(database, FOLLOW);
   using client = await origin.connect();
   await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
   await client.ask(WAIT, "OK\r\n");
@@ -156,7 +114,7 @@ testDatabases("a table of rows that is truncated empties everything", async (dat
 
 testDatabases("a locked row is voided, and stays locked", async (database) => {
   await prepare(database);
-  await using origin = await startOrigin(database, [], FOLLOW);
+  await using origin = await startOrigin(database, FOLLOW);
   using client = await origin.connect();
   using other = await origin.connect();
   const of = (text: string): string => literal(database, text);
@@ -171,7 +129,7 @@ testDatabases("a locked row is voided, and stays locked", async (database) => {
 });
 
 testDatabases("follow wait is refused without --follow", async (database) => {
-  await using origin = await startOrigin(database, []);
+  await using origin = await startOrigin(database);
   using client = await origin.connect();
   await client.ask(
     WAIT,
@@ -183,7 +141,7 @@ testDatabases(
   "follow wait refuses what is no position, and ends after its time",
   async (database) => {
     await prepare(database);
-    await using origin = await startOrigin(database, [], FOLLOW);
+    await using origin = await startOrigin(database, FOLLOW);
     using client = await origin.connect();
     await client.ask("follow wait 0/0 0\r\n", "OK\r\n");
     await client.ask("follow wait FFFFFF/0 10\r\n", "TIMEOUT\r\n");
@@ -196,7 +154,7 @@ testDatabases(
   "a slot that is dropped empties everything, and the log goes on",
   async (database) => {
     await prepare(database);
-    await using origin = await startOrigin(database, [], FOLLOW);
+    await using origin = await startOrigin(database, FOLLOW);
     await using node = await startNode([origin]);
     using client = await origin.connect();
     using reader = await node.connect();
@@ -233,7 +191,7 @@ testDatabases("a start without init --follow says what is missing", async (datab
 });
 
 async function assertRejectsStart(database: TestDatabase, message: RegExp): Promise<void> {
-  await using origin = launchOrigin(database, [], FOLLOW);
+  await using origin = launchOrigin(database, FOLLOW);
   const { code, stderr } = await origin.ended();
   assertMatch(stderr, message);
   assertEquals(/listens on/.test(stderr), false, stderr);
@@ -247,12 +205,12 @@ testDatabases(
     await write(
       database,
       "CREATE ROLE follower LOGIN REPLICATION; " +
-        "GRANT SELECT, INSERT, UPDATE ON kv, leased_proxy, leased_caches TO follower; " +
+        "GRANT SELECT, INSERT, UPDATE ON kv, leased_proxy TO follower; " +
         "GRANT SELECT, INSERT, DELETE ON leased_applied TO follower; " +
         "GRANT SELECT, INSERT, UPDATE, DELETE ON leased_follow TO follower",
     );
     const url = database.url.replace("postgres@", "follower@");
-    await using origin = await startOrigin({ ...database, url }, [], FOLLOW);
+    await using origin = await startOrigin({ ...database, url }, FOLLOW);
     using client = await origin.connect();
     await client.ask("set k 0 0 3\r\none\r\nget k\r\n", "STORED\r\nVALUE k 0 3\r\none\r\nEND\r\n");
     await write(database, "UPDATE kv SET value = 'two'");
@@ -267,7 +225,7 @@ testDatabases(
   async (database) => {
     await prepare(database);
     const server = await sharedPostgres();
-    await using origin = await startOrigin(database, [], FOLLOW);
+    await using origin = await startOrigin(database, FOLLOW);
     using client = await origin.connect();
     await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
     await client.ask(WAIT, "OK\r\n");

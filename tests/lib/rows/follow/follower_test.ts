@@ -74,7 +74,7 @@ async function withFollower(
       return Promise.resolve(log.end);
     },
   } as unknown as Backend;
-  const expeller = { expel: () => Promise.resolve(null), empty: () => Promise.resolve(null) };
+  const expeller = { expel: () => Promise.resolve(), empty: () => Promise.resolve() };
   const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 1));
   const events: string[] = [];
   const follower = new Follower(backend, expeller, ({ event }) => void events.push(event), pause);
@@ -109,13 +109,11 @@ Deno.test("the lag counts from the moment when the applied end of the log was as
       // The answer takes a second: changes that are committed meanwhile may lie behind the end.
       log.beforeEnd = () => advance(1000);
       await follower.measure();
-      assertEquals(follower.hasCaughtUp, false);
       advance(50);
       // A log that grows all the time.
       log.end = 200n;
       await follower.measure();
       await log.send(100n);
-      assertEquals(follower.hasCaughtUp, true);
       assertEquals(follower.lagMs, 1000 + 50 + 1000);
       assertEquals(follower.lagBytes, 100);
     })
@@ -131,15 +129,12 @@ Deno.test("while the log cannot be read, its end is not caught up with", () =>
     await log.fail("a trigger is missing");
     await until(() => log.isWaiting);
     assertEquals(follower.position, 200n);
-    assertEquals(follower.hasCaughtUp, false, "an end of the log before");
     assertEquals(follower.problem, "a trigger is missing");
     log.end = 200n;
     await follower.measure();
-    assertEquals(follower.hasCaughtUp, false, "an end of the log that is not followed yet");
     await log.send(201n);
     await until(() => follower.problem === null);
     await follower.measure();
-    assertEquals(follower.hasCaughtUp, true);
   }));
 
 Deno.test("a wait ends with its signal, before and after it has begun", () =>
@@ -156,34 +151,6 @@ Deno.test("a wait ends with its signal, before and after it has begun", () =>
     assertEquals(await waits[1], true);
     assertEquals(await follower.wait(100n, 60_000, controller.signal), true, "it is applied");
   }));
-
-Deno.test("what a cache has not confirmed is expelled again after a pause; the position waits", async () => {
-  const log = new Log();
-  const done: string[] = [];
-  let failures = 2;
-  const backend = {
-    openChanges: () => Promise.resolve(log),
-    endOfLog: () => Promise.resolve(log.end),
-  } as unknown as Backend;
-  const expeller = {
-    expel: (keys: readonly string[]) => {
-      done.push(`expel ${keys}`);
-      return Promise.resolve(failures-- > 0 ? { left: keys, reason: "no answer" } : null);
-    },
-    empty: () => Promise.resolve(null),
-  };
-  const pause = (): Promise<void> => {
-    done.push("pause");
-    return Promise.resolve();
-  };
-  const follower = new Follower(backend, expeller, () => {}, pause);
-  await follower.open();
-  const run = follower.run();
-  await log.send(100n);
-  assertEquals(done, ["expel k", "pause", "expel k", "pause", "expel k"]);
-  await follower.stop();
-  await run;
-});
 
 Deno.test("a wait ends when its position is applied, or the follower stops", () =>
   withFollower(async (log, follower) => {
@@ -244,5 +211,5 @@ Deno.test("after the log has ended, neither its position nor its end counts: ano
     assertEquals(await waiting, true);
     log.end = 50n;
     await follower.measure();
-    assertEquals([follower.hasCaughtUp, follower.lagBytes], [true, 0]);
+    assertEquals(follower.lagBytes, 0);
   }));

@@ -5,16 +5,14 @@ import { everyKeyOf } from "../../../../lib/databases/views/key_range.ts";
 /** Deletions and waits in their order. */
 class World {
   readonly calls: string[] = [];
-  /** Keys that the next deletions leave. */
-  readonly left: string[][] = [];
+  onSleep: () => void = () => {};
   /** Results of the next waits for the log. */
   readonly waits: (boolean | Error)[] = [];
   readonly expulsion = new PrefixExpulsion(
     {
       expel: (keys) => {
         this.calls.push(`expel ${keys.join(" ")}`);
-        const left = this.left.shift() ?? [];
-        return Promise.resolve(left.length === 0 ? null : { reason: "away", left });
+        return Promise.resolve();
       },
     },
     {
@@ -32,6 +30,7 @@ class World {
     },
     () => {
       this.calls.push("sleep");
+      this.onSleep();
       return Promise.resolve();
     },
   );
@@ -51,14 +50,10 @@ Deno.test("keys of new views are deleted at once, and again when the log has bee
   ]);
 });
 
-Deno.test("keys that a cache has not confirmed are deleted again, until the stop", async () => {
+Deno.test("the wait for the log ends with the origin", async () => {
   const world = new World();
-  world.left.push([B], [B]);
-  await world.expulsion.expel(["a:", "b:"]);
-  assertEquals(world.calls, [`expel ${A} ${B}`, "sleep", `expel ${B}`, "sleep", `expel ${B}`]);
-  world.calls.length = 0;
-  world.left.push([A]);
-  world.expulsion.stop();
-  await world.expulsion.expel(["a:"]);
-  assertEquals(world.calls, [`expel ${A}`, "sleep"]);
+  world.waits.push(new Error("the database is away"));
+  world.onSleep = () => world.expulsion.stop();
+  await world.expulsion.expelReplaced(["a:"]);
+  assertEquals(world.calls, [`expel ${A}`, "end", "wait 7", "sleep", `expel ${A}`]);
 });

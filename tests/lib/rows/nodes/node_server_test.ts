@@ -245,7 +245,7 @@ Deno.test("a node that leaves lets the writes go on that wait for it", async () 
   assertEquals(deletion.value, true);
 });
 
-Deno.test("caches forget ends the wait of a node", async () => {
+Deno.test("nodes forget ends the wait of a node", async () => {
   using origin = new Origin();
   await delayOf(origin, await origin.join("one"), 20);
   await assertRejects(() => origin.join("one"), Error, wire.WAIT_TEXT);

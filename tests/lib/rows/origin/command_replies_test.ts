@@ -1,9 +1,8 @@
 // Commands of rows and their replies, over a database in memory.
 import { assertEquals, assertRejects } from "@std/assert";
-import type { CacheClient } from "../../../../lib/rows/caches/cache_client.ts";
-import { SQLITE_MEMORY } from "../../../../lib/databases/base/backend.ts";
+import { type Edit, SQLITE_MEMORY } from "../../../../lib/databases/base/backend.ts";
+import { EVERY_ROW, everyKeyOf } from "../../../../lib/databases/views/key_range.ts";
 import { SqliteBackend } from "../../../../lib/databases/sqlite/backend.ts";
-import { CacheList } from "../../../../lib/rows/flows/cache_list.ts";
 import { Flows } from "../../../../lib/rows/flows/flows.ts";
 import { TokenStates } from "../../../../lib/rows/flows/token_states.ts";
 import { positionOf } from "../../../../lib/rows/follow/follow_command.ts";
@@ -27,10 +26,7 @@ const LONG_KEY = "k".repeat(251);
 /** An origin's commands; writes go to the database one after the other. */
 class Setting implements AsyncDisposable {
   readonly states = new TokenStates(EPOCH, 100, 100, () => 0);
-  readonly list = new CacheList<CacheClient>(() => {
-    throw new Error("no cache was noted before");
-  });
-  readonly flows = new Flows(this.list, this.states, 0);
+  readonly flows = new Flows(this.states, 0);
   readonly backend = new SqliteBackend(SQLITE_MEMORY);
   readonly runner: StepRunner;
   readonly commands: RowCommands;
@@ -60,7 +56,6 @@ class Setting implements AsyncDisposable {
     this.commands = new RowCommands(
       this.flows,
       this.runner,
-      (name) => Promise.resolve(name === "10.0.0.1:1"),
       hasNodes ? nodeServer : null,
       follows
         ? { follower: { wait } as unknown as Follower, endOfLog: () => Promise.resolve(this.end) }
@@ -152,7 +147,18 @@ Deno.test("commands with too many, too few or bad words are refused, and do noth
   await using setting = await opened({ follows: true, hasNodes: true });
   const big = "9007199254740992";
   await setting.check([
-    ...["", "nothing", "uput", "udelete", "uput k 0 1", "udelete k", "uget", "uget @10.0.0.1:1"]
+    ...[
+      "",
+      "nothing",
+      "uput",
+      "udelete",
+      "uput k 0 1",
+      "udelete k",
+      "uget",
+      "uget @10.0.0.1:1",
+      "uget @10.0.0.1:1 k",
+      "uread",
+    ]
       .map((line): [string, string] => [line, line === "" || line === "nothing" ? ERROR : BAD]),
     [`uget ${LONG_KEY}`, BAD],
     [`uget ${LONG_KEY.slice(1)}`, `NONE ${LONG_KEY.slice(1)} 0 C\r\nEND\r\n`],
@@ -187,9 +193,10 @@ Deno.test("commands with too many, too few or bad words are refused, and do noth
     ["follow wait now 60001", BAD],
     ["follow wait now", BAD],
     ["follow wait x 1", BAD],
-    ["caches forget", ERROR],
-    ["caches forget a b", ERROR],
-    ["caches list", ERROR],
+    ["nodes forget", ERROR],
+    ["nodes forget a b", ERROR],
+    ["nodes list", ERROR],
+    ["caches", ERROR],
   ]);
   assertEquals([setting.writes.length, setting.asked], [0, []]);
 });
@@ -222,13 +229,12 @@ Deno.test("positions of a log", () => {
   }
 });
 
-Deno.test("caches shows nodes and forgets them; stats has the lines of rows", async () => {
+Deno.test("nodes lists nodes and forgets them; stats has the lines of rows", async () => {
   await using setting = await opened({ hasNodes: true });
   await setting.check([
-    ["caches", "NODE one member 13 3\r\nEND 0\r\n"],
-    ["caches forget one", "OK\r\n"],
-    ["caches forget 10.0.0.1:1", "OK\r\n"],
-    ["caches forget two", "NOT_FOUND\r\n"],
+    ["nodes", "NODE one member 13 3\r\nEND\r\n"],
+    ["nodes forget one", "OK\r\n"],
+    ["nodes forget two", "NOT_FOUND\r\n"],
   ]);
   await setting.ask("uget a b");
   await setting.ask("token get a");
@@ -249,6 +255,70 @@ Deno.test("caches shows nodes and forgets them; stats has the lines of rows", as
   }
 });
 
+Deno.test("a change after uget has said C is unsafe, unless its writer holds a token", async () => {
+  await using setting = await opened();
+  const { flows, states } = setting;
+  const unsafe = (): number => flows.ugetKeys.unsafe;
+  const set = async (key: string): Promise<void> => {
+    const write = { key, edit: { flags: 0, data: new Uint8Array() }, tokenId: 0, connection: 0 };
+    await setting.runner.run(flows.write([write]));
+  };
+  await setting.ask("uget k l m");
+  await setting.ask("uget k");
+  assertEquals(unsafe(), 0, "readers do no harm");
+  await set("other");
+  assertEquals(unsafe(), 0, "nobody has asked for it");
+  await set("k");
+  assertEquals([unsafe(), flows.ugetKeys.firstUnsafe], [1, "k"]);
+  await set("k");
+  assertEquals(unsafe(), 1, "nobody has asked since");
+  const [, id] = (await setting.ask("token get l")).trim().split(" ");
+  await setting.check([[`uput l 0 1 ${id}\nx`, "STORED 1\r\n"]]);
+  assertEquals(unsafe(), 1, "its writer has deleted it");
+  flows.noteChanges(["l"], -Infinity);
+  assertEquals(unsafe(), 1);
+  await setting.ask("uget l");
+  flows.noteChanges(["l"], -Infinity);
+  assertEquals(unsafe(), 1, "the log names the own write once more");
+  flows.noteChanges(["l", "m", "m"], Infinity);
+  assertEquals([unsafe(), flows.ugetKeys.firstUnsafe], [3, "k"]);
+  await setting.ask("uread k");
+  await set("k");
+  assertEquals(unsafe(), 3, "uread keeps nothing");
+  await setting.runner.run(flows.read(["n"]));
+  await set("n");
+  assertEquals(unsafe(), 3, "a node, or the own cache");
+  // With a token out, the answer is N; the holder deletes what was read before.
+  await setting.ask("uget o");
+  states.get("o", "");
+  await setting.ask("uget o");
+  flows.noteChanges(["o"], Infinity);
+  assertEquals(unsafe(), 3);
+  await setting.ask("uget view:1 view:2 row:1");
+  flows.noteChanges([everyKeyOf("view:")], Infinity);
+  assertEquals(unsafe(), 5);
+  flows.noteChanges([EVERY_ROW], Infinity);
+  assertEquals(unsafe(), 6, "row:1; o has a token");
+});
+
+Deno.test("a write that changes nothing is not unsafe; a change during the read is", async () => {
+  await using setting = await opened();
+  const { flows } = setting;
+  const write = (edit: Edit): Promise<unknown> =>
+    setting.runner.run(flows.write([{ key: "k", edit, tokenId: 0, connection: 0 }]));
+  await setting.ask("uget k");
+  await write(() => null);
+  assertEquals(flows.ugetKeys.unsafe, 0);
+  const read = flows.uget(["k"]);
+  read.next();
+  await write("delete");
+  assertEquals(flows.ugetKeys.unsafe, 1);
+  flows.isSuspended = true;
+  await setting.ask("uget k");
+  await write("delete");
+  assertEquals(flows.ugetKeys.unsafe, 1, "the answer was N");
+});
+
 Deno.test("a node forwards commands of writers, and none of administrators", async () => {
   await using setting = await opened({ hasNodes: true });
   const forward = (line: string): Promise<string> =>
@@ -256,11 +326,18 @@ Deno.test("a node forwards commands of writers, and none of administrators", asy
   assertEquals(await forward("uget k"), "NODE 17\r\nNONE k 0 C\r\nEND\r\n");
   assertEquals(await forward("token get k"), `NODE ${`TOKEN ${ID}\r\n`.length}\r\nTOKEN ${ID}\r\n`);
   assertEquals(await forward(`uput k 0 1 ${ID}\nx`), "NODE 10\r\nSTORED 1\r\n");
-  assertEquals(await forward("  caches "), "NODE 29\r\nNODE one member 13 3\r\nEND 0\r\n");
+  assertEquals(await forward("uread k"), "NODE 25\r\nVALUE k 0 1 1 C\r\nx\r\nEND\r\n");
+  assertEquals(await forward("  nodes "), "NODE 27\r\nNODE one member 13 3\r\nEND\r\n");
   const [{ bytes }] = setting.writes as [QueuedWrite];
   assertEquals(bytes, 1);
   for (
-    const line of ["token list", "token revoke k", "token resolve k 1", "caches forget one"]
+    const line of [
+      "token list",
+      "token revoke k",
+      "token resolve k 1",
+      "nodes forget one",
+      "caches",
+    ]
       .concat("stats rows", "node poll s 0 0", "node command s 0 4", "")
   ) await assertRejects(() => forward(line), Error, "this command is for the origin");
   assertEquals(await setting.ask("node poll s 3 2\nab"), "NODE 0\r\n");

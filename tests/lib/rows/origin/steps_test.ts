@@ -1,6 +1,5 @@
 // Each step of the flows becomes a call of the database or the store; the views beside the rows.
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import type { CacheClient } from "../../../../lib/rows/caches/cache_client.ts";
 import type {
   Backend,
   Found,
@@ -15,7 +14,7 @@ import { parseViews } from "../../../../lib/databases/views/views_file.ts";
 import { latin1Text } from "../../../../store/base/bytes.ts";
 import type { Cache } from "../../../../store/cache.ts";
 
-type Step = FlowStep<CacheClient>;
+type Step = FlowStep;
 
 /** A database that notes its calls, and answers each with its name, or as a test says. */
 class World {
@@ -76,7 +75,7 @@ Deno.test("each step becomes its call, and the answer its result", async () => {
 Deno.test("a flow gets the error of its step, and may go on; one that it does not catch ends it", async () => {
   const world = new World();
   world.answers["readEpoch"] = () => Promise.reject(new Error("away"));
-  const flow = function* (): Flow<CacheClient, string> {
+  const flow = function* (): Flow<string> {
     try {
       yield* step({ kind: "readEpoch" });
       return "no error";

@@ -54,6 +54,7 @@ class Setting {
   readonly said: string[] = [];
   readonly messages: RowsMessage[] = [];
   readonly tokens: unknown[] = [];
+  readonly ugetKeys = { unsafe: 0, firstUnsafe: "" };
   follower: { problem: string | null; lagMs: number } | null = null;
   unknown = 0;
   isDeposed = false;
@@ -87,7 +88,7 @@ class Setting {
           counts: () => ({}),
           oldestAgeSec: () => 0,
         },
-        caches: { all: [], outside: [], members: [] },
+        ugetKeys: this.ugetKeys,
         counts: {},
       },
       runner: {
@@ -269,6 +270,21 @@ Deno.test("the state has the nodes, the statistics, and the thousand oldest toke
   const valueOf = (wanted: string): unknown => stats.find(({ name }) => name === wanted)?.value;
   assertEquals([valueOf("nodes_lost"), valueOf("nodes_member"), valueOf("deposed")], [1, 0, 0]);
   assertEquals([valueOf("follow_lag_ms"), valueOf("views")], [undefined, undefined]);
+  setting.upkeep.stop();
+});
+
+Deno.test("caches of clients that may be stale are told of once, with the first key", async () => {
+  const setting = new Setting();
+  setting.upkeep.start();
+  await setting.clock.pass(1000);
+  assertEquals(setting.said.includes("event"), false);
+  setting.ugetKeys.firstUnsafe = "a b";
+  await setting.clock.pass(3000);
+  const events = setting.messages.filter((message) => message.kind === "event");
+  assertEquals(events.map(({ event: { level, event } }) => [level, event]), [
+    ["warning", "uget_unsafe"],
+  ]);
+  assertEquals(events[0]!.event.fields, { key: "a%20b" });
   setting.upkeep.stop();
 });
 

@@ -33,21 +33,21 @@ export class RevokesBusyTokens extends RecordingStates {
 }
 
 /** Looks whether the key is cacheable after the read. */
-export class ChecksAfterRead extends Flows<number> {
-  override *read(keys: readonly string[], isReadable = true): Flow<number, readonly Read[]> {
+export class ChecksAfterRead extends Flows {
+  override *read(keys: readonly string[]): Flow<readonly Read[]> {
     const found = yield* step({ kind: "readRows", keys });
     return found.map((each, at) => ({
       ...each,
-      cacheable: isReadable && this.states.isCacheable(keys[at]!),
+      cacheable: this.states.isCacheable(keys[at]!),
     }));
   }
 }
 
 /** Does not look at the epoch that it reads beside the row. */
-export class IgnoresEpoch extends Flows<number> {
-  override *read(keys: readonly string[], isReadable = true): Flow<number, readonly Read[]> {
+export class IgnoresEpoch extends Flows {
+  override *read(keys: readonly string[]): Flow<readonly Read[]> {
     const areCacheable = keys.map((key) => this.states.isCacheable(key));
     const found = yield* step({ kind: "readRows", keys });
-    return found.map((each, at) => ({ ...each, cacheable: isReadable && areCacheable[at]! }));
+    return found.map((each, at) => ({ ...each, cacheable: areCacheable[at]! }));
   }
 }

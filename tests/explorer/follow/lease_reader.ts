@@ -1,4 +1,4 @@
-import type { Read } from "../../lib/rows/flows/flows.ts";
+import type { Read } from "../../../lib/rows/flows/flows.ts";
 
 /** A cache of one row, which clients fill under leases. */
 export interface LeaseCache {

@@ -1,8 +1,6 @@
 import {
   changeOf,
   type Found,
-  type NotedCaches,
-  type NoteResult,
   type WriteOutcome,
   type WriteResult,
 } from "../../../lib/databases/base/backend.ts";
@@ -17,8 +15,6 @@ import type { Database } from "../steps.ts";
 export class RowDatabase implements Database {
   committed = 0;
   epoch = 0;
-  /** The notes of caches. */
-  notes: NotedCaches = { epoch: 0, caches: new Map() };
   /** The version that each token's write gave the row. */
   readonly #applied = new Map<number, number>();
   /** Tokens of which somebody was told that they write nothing any more. */
@@ -34,7 +30,6 @@ export class RowDatabase implements Database {
   start(): void {
     this.committed = 0;
     this.epoch = 0;
-    this.notes = { epoch: 0, caches: new Map() };
     this.#applied.clear();
     this.#refused.clear();
     this.#broken = undefined;
@@ -67,12 +62,6 @@ export class RowDatabase implements Database {
     return { kind: "committed", version: this.committed };
   }
 
-  noteCaches(caches: NotedCaches["caches"], epoch: number): NoteResult {
-    if (epoch !== this.epoch) return { kind: "fenced", epoch: this.epoch };
-    this.notes = { epoch: this.notes.epoch + 1, caches };
-    return { kind: "noted", epoch: this.notes.epoch };
-  }
-
   outcome(tokenId: number): WriteOutcome {
     const version = this.#applied.get(tokenId);
     return version === undefined ? { kind: "notApplied" } : { kind: "committed", version };
@@ -95,7 +84,6 @@ export class RowDatabase implements Database {
   /** The states of these tokens. */
   text(ids: readonly number[], rank: (id: number) => number): string {
     let text = `e${this.epoch}`;
-    for (const [name, state] of this.notes.caches) text += `,${name}${state[0]}`;
     for (const id of ids) {
       if (this.#applied.has(id)) text += `a${rank(id)}:${this.#applied.get(id)}`;
       if (this.#refused.has(id)) text += `x${rank(id)}`;

@@ -1,26 +1,16 @@
-import {
-  CacheError,
-  type Flow,
-  type FlowStep,
-  type StepKind,
-  type StepResults,
-} from "../../../lib/rows/flows/steps.ts";
+import type { Flow, FlowStep, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
 import { Flows } from "../../../lib/rows/flows/flows.ts";
-import { KEY } from "../key_record.ts";
 import type { Answer, Call } from "../steps.ts";
-import { RecordingList, weighted } from "./recording_list.ts";
 import { RecordingStates } from "./recording_states.ts";
 import type { RowDatabase } from "./row_database.ts";
-import { LATE, LISTED_EVENTS, type ListedEvent, type ListedSetup } from "./setup.ts";
+import { LATE, ORIGIN_EVENTS, type OriginEvent, type OriginSetup } from "./setup.ts";
 
 const PATIENCE_MS = 0;
 /** The message of the database's errors. */
 const REFUSED = "refused";
 
 /** The surroundings of the origins. */
-export interface ListedHost {
-  /** A command to a cache, on behalf of a client. @returns The reply. */
-  ask(client: number, cache: number, request: string): string;
+export interface OriginHost {
   /** A client's call has come to an end. */
   finished(client: number, answer: Answer): void;
   /** The origin that a client was calling is gone. */
@@ -29,11 +19,8 @@ export interface ListedHost {
 }
 
 interface Core {
-  readonly flows: Flows<number>;
+  readonly flows: Flows;
   readonly states: RecordingStates;
-  readonly list: RecordingList;
-  /** The caches that its list is to have. */
-  target: readonly number[];
 }
 
 /** How a step of a flow ended. */
@@ -41,17 +28,13 @@ type StepEnd = { readonly result: StepResults[StepKind] } | { readonly error: Er
 
 /** A flow, and what it waits for. */
 interface Running {
-  /** The client that called. */
-  readonly client: number;
   readonly call: Call;
   /** Clients that wait for the result. */
   readonly waiting: number[];
   /** Undefined: the origin is gone, or has given up waiting; only the step may still take place. */
   readonly core: Core | undefined;
-  readonly flow: Flow<number, Answer> | undefined;
-  step: FlowStep<number>;
-  /** In which caches the key is deleted, as bits. */
-  deleted: number;
+  readonly flow: Flow<Answer> | undefined;
+  step: FlowStep;
   /** Set when the step has taken place. */
   end: StepEnd | undefined;
   readonly seen: Answer[];
@@ -59,32 +42,24 @@ interface Running {
   readonly before: number;
 }
 
-/** A move of a running flow: the flow's number times this, and what happens; events of LISTED_EVENTS come first. */
+/** A move of a running flow: the flow's number times this, and what happens; events of ORIGIN_EVENTS come first. */
 const ACTIONS = 16;
 const RESUME = 15;
-const CACHE_FAILS = 14;
 const DATABASE_FAILS = 13;
 const LOSE_COMMIT = 12;
-const CACHE_STEPS: readonly StepKind[] = [
-  ...["invalidateListed", "quarantine"] as const,
-];
-const DATABASE_STEPS: readonly StepKind[] = ["readRows", "writeRows", "askOutcome", "noteCaches"];
-/** Steps that may take place after nobody waits for them any more, and then matter. */
-const HAUNTING_STEPS: readonly StepKind[] = ["writeRows", "quarantine", "noteCaches"];
+const DATABASE_STEPS: readonly StepKind[] = ["readRows", "writeRows", "askOutcome"];
 
-/** ListedCaches: the real states and flows, whose steps take place, and come back, one by one. */
-export class ListedCaches {
-  readonly #setup: ListedSetup;
+/** Origins: the real states and flows, whose steps take place, and come back, one by one. */
+export class ClientOrigins {
+  readonly #setup: OriginSetup;
   readonly #database: RowDatabase;
-  readonly #host: ListedHost;
+  readonly #host: OriginHost;
   readonly #cores: Core[] = [];
   #running: Running[] = [];
-  readonly #budget = new Map<ListedEvent, number>();
+  readonly #budget = new Map<OriginEvent, number>();
   #broken: string | undefined;
-  /** The list that origins have, or begin to make. */
-  #target: readonly number[] = [];
 
-  constructor(setup: ListedSetup, database: RowDatabase, host: ListedHost) {
+  constructor(setup: OriginSetup, database: RowDatabase, host: OriginHost) {
     this.#setup = setup;
     this.#database = database;
     this.#host = host;
@@ -95,13 +70,7 @@ export class ListedCaches {
     this.#running = [];
     this.#cores.length = 0;
     this.#broken = undefined;
-    for (const event of LISTED_EVENTS) this.#budget.set(event, this.#setup.events?.[event] ?? 0);
-    this.#budget.set("adjustList", Infinity);
-    this.#target = this.#setup.listed ?? [0];
-    this.#database.notes = {
-      epoch: 0,
-      caches: new Map(this.#target.map((cache) => [`${cache}`, "listed"])),
-    };
+    for (const event of ORIGIN_EVENTS) this.#budget.set(event, this.#setup.events?.[event] ?? 0);
     for (let origin = 0; origin < (this.#setup.origins ?? 1); origin++) {
       this.#cores.push(this.#boot());
     }
@@ -123,10 +92,10 @@ export class ListedCaches {
       }
     }
     core.states.observe = ignore;
-    return this.#begin(client, call, core, [client]);
+    return this.#begin(client, call, core);
   }
 
-  #begin(client: number, call: Call, core: Core, waiting: number[]): Answer | undefined {
+  #begin(client: number, call: Call, core: Core): Answer | undefined {
     const begun = call.call(core.flows);
     if (!isFlow(begun)) return begun;
     const seen: Answer[] = [];
@@ -134,20 +103,18 @@ export class ListedCaches {
     const yielded = pastHere(begun, begun.next());
     if (yielded.done) return this.#concluded(yielded.value);
     const running: Running = {
-      client,
       call,
-      waiting,
+      waiting: [client],
       core,
       flow: begun,
       step: yielded.value,
-      deleted: 0,
       end: undefined,
       seen,
       before: this.#database.committed,
     };
     this.#running.push(running);
     // A flow that has not looked at anything shared yet could as well have begun now.
-    if (seen.length === 0) this.#take(running, 0);
+    if (seen.length === 0) this.#take(running);
     return undefined;
   }
 
@@ -163,7 +130,7 @@ export class ListedCaches {
 
   moves(): number[] {
     const moves: number[] = [];
-    for (const [index, event] of LISTED_EVENTS.entries()) {
+    for (const [index, event] of ORIGIN_EVENTS.entries()) {
       if (this.#budget.get(event)! > 0 && this.#canHappen(event)) moves.push(index);
     }
     for (const [index, running] of this.#running.entries()) {
@@ -172,62 +139,36 @@ export class ListedCaches {
     return moves;
   }
 
-  #canHappen(event: ListedEvent): boolean {
+  #canHappen(event: OriginEvent): boolean {
     switch (event) {
       case "takeOver":
         return this.#cores.length === 1;
-      case "adjustList":
-        return this.#needsAdjustment() !== undefined;
       default:
-        return event === "restart" || event === "changeList";
+        return event === "restart";
     }
   }
 
-  #needsAdjustment(): Core | undefined {
-    return this.#cores.find((core) =>
-      !core.flows.isDeposed && core.list.needsChange(weighted(core.target)) &&
-      this.#running.every((running) => running.core !== core || !running.call.isAdjustment)
-    );
-  }
-
-  #actions({ step, end, core, deleted }: Running): number[] {
-    const actions: number[] = [];
-    if (end !== undefined) actions.push(RESUME);
-    else if (step.kind === "invalidateListed") {
-      for (const [at, cache] of step.caches.entries()) {
-        if ((deleted & (1 << cache)) === 0) actions.push(at);
-      }
-    } else actions.push(0);
+  #actions({ step, end, core }: Running): number[] {
+    const actions = [end === undefined ? 0 : RESUME];
     if (core === undefined) return actions;
-    if (CACHE_STEPS.includes(step.kind) && this.#may("cacheFails")) actions.push(CACHE_FAILS);
     if (DATABASE_STEPS.includes(step.kind) && !end && this.#may("databaseFails")) {
       actions.push(DATABASE_FAILS);
     }
-    const isWrite = step.kind === "writeRows" || step.kind === "noteCaches";
-    if (isWrite && this.#may("loseCommit")) actions.push(LOSE_COMMIT);
+    if (step.kind === "writeRows" && this.#may("loseCommit")) actions.push(LOSE_COMMIT);
     return actions;
   }
 
-  #may(event: ListedEvent): boolean {
+  #may(event: OriginEvent): boolean {
     return this.#budget.get(event)! > 0;
   }
 
   move(move: number): void {
-    if (move < ACTIONS) return this.#happen(LISTED_EVENTS[move]!);
+    if (move < ACTIONS) return this.#happen(ORIGIN_EVENTS[move]!);
     const running = this.#running[Math.floor(move / ACTIONS) - 1]!;
     const action = move % ACTIONS;
     switch (action) {
       case RESUME:
         return this.#resume(running);
-      case CACHE_FAILS:
-        this.#spend("cacheFails");
-        this.#host.note("a cache does not answer");
-        return this.#giveUp(
-          running,
-          running.step.kind === "invalidateListed"
-            ? { result: running.step.keys.map(() => "no reply") }
-            : { error: new CacheError("no reply") },
-        );
       case DATABASE_FAILS:
         this.#spend("databaseFails");
         this.#host.note("the database refuses");
@@ -235,58 +176,36 @@ export class ListedCaches {
       case LOSE_COMMIT:
         this.#spend("loseCommit");
         this.#host.note("the connection to the database is lost");
-        return this.#giveUp(
-          running,
-          running.step.kind === "noteCaches"
-            ? { error: new Error(REFUSED) }
-            : { result: [{ kind: "unknown", reason: "connection lost" }] },
-        );
+        return this.#giveUp(running, {
+          result: [{ kind: "unknown", reason: "connection lost" }],
+        });
       default:
-        return this.#take(running, action);
+        return this.#take(running);
     }
   }
 
-  #spend(event: ListedEvent): void {
+  #spend(event: OriginEvent): void {
     this.#budget.set(event, this.#budget.get(event)! - 1);
   }
 
-  #happen(event: ListedEvent): void {
+  #happen(event: OriginEvent): void {
     this.#spend(event);
     switch (event) {
       case "restart":
         return this.#restart();
       case "takeOver":
         this.#host.note("a second origin takes over");
-        this.#target = this.#setup.successorListed ?? this.#target;
         this.#cores.push(this.#boot());
         return;
-      case "changeList": {
-        const { listed = [0], laterListed } = this.#setup;
-        this.#target = this.#target === listed ? laterListed! : listed;
-        this.#host.note(`the list is to be: ${this.#target}`);
-        for (const core of this.#cores) core.target = this.#target;
-        return;
-      }
-      case "adjustList": {
-        const core = this.#needsAdjustment()!;
-        this.#host.note(`an origin begins to make its list ${core.target}`);
-        core.states.observe = ignore;
-        this.#begin(0, adjusting(core), core, []);
-      }
     }
   }
 
   #boot(): Core {
-    const { makeStates, makeFlows, ignoresNotes } = this.#setup;
+    const { makeStates, makeFlows } = this.#setup;
     const epoch = this.#database.takeOver();
     const states = makeStates?.(epoch) ?? new RecordingStates(epoch);
-    const list = new RecordingList(states);
-    const target = this.#target;
-    const own = new Map(target.map((cache) => [`${cache}`, "listed" as const]));
-    const notes = ignoresNotes ? { epoch: 0, caches: own } : this.#database.notes;
-    list.adopt(notes, weighted(target));
-    const flows = makeFlows?.(list, states) ?? new Flows(list, states, PATIENCE_MS);
-    return { flows, states, list, target };
+    const flows = makeFlows?.(states) ?? new Flows(states, PATIENCE_MS);
+    return { flows, states };
   }
 
   #restart(): void {
@@ -298,14 +217,13 @@ export class ListedCaches {
       this.#haunt(running);
       for (const client of running.waiting) this.#host.lost(client);
     }
-    this.#target = this.#setup.successorListed ?? this.#target;
     this.#cores[0] = this.#boot();
   }
 
   /** Nobody waits for the step any more, but it was sent: it may take place, or not. */
   #haunt(running: Running): void {
     const { step, end } = running;
-    if (end !== undefined || !HAUNTING_STEPS.includes(step.kind)) return;
+    if (end !== undefined || step.kind !== "writeRows") return;
     this.#running.push({ ...running, core: undefined, flow: undefined, waiting: [], seen: [] });
   }
 
@@ -333,43 +251,15 @@ export class ListedCaches {
 
   // --- steps ---------------------------------------------------------------------------------------
 
-  #take(running: Running, at: number): void {
+  #take(running: Running): void {
     const { step } = running;
-    try {
-      if (step.kind === "invalidateListed") {
-        const cache = step.caches[at]!;
-        if (!this.#setup.skips?.(step)) this.#invalidate(running.client, cache);
-        running.deleted |= 1 << cache;
-        if (!step.caches.every((each) => running.deleted & (1 << each))) return;
-        running.end = { result: step.keys.map(() => null) };
-      } else {
-        running.end = { result: this.#resultOf(running.client, step) };
-      }
-    } catch (error) {
-      if (!(error instanceof CacheError)) throw error;
-      running.end = { error };
-    }
+    running.end = { result: this.#resultOf(step) };
     if (running.core === undefined) this.#remove(running);
     else if (!(this.#setup.late ?? LATE).includes(step.kind)) this.#resume(running);
   }
 
-  #resultOf(client: number, step: FlowStep<number>): StepResults[StepKind] {
-    if (this.#setup.skips?.(step)) {
-      return step.kind === "noteCaches" ? { kind: "noted", epoch: 0 } : undefined;
-    }
+  #resultOf(step: FlowStep): StepResults[StepKind] {
     switch (step.kind) {
-      case "quarantine": {
-        const reply = this.#host.ask(
-          client,
-          step.cache,
-          `quarantine ${step.on ? "on" : "off"}\r\n`,
-        );
-        if (reply !== "OK\r\n") throw new CacheError(reply);
-        return undefined;
-      }
-      case "noteCaches":
-        this.#host.note(`the database notes ${[...step.caches].join(" ")}`);
-        return this.#database.noteCaches(step.caches, step.epoch);
       case "readRows":
         this.#host.note(`the database reads version ${this.#database.committed}`);
         return [this.#database.read()];
@@ -390,20 +280,13 @@ export class ListedCaches {
     }
   }
 
-  #invalidate(client: number, cache: number): void {
-    const ask = (request: string): string => this.#host.ask(client, cache, request);
-    if (ask(`set ${KEY} 0 -1 0\r\n\r\n`) === "STORED\r\n") return;
-    const reply = ask(`delete ${KEY}\r\n`);
-    if (!/^(?:DELETED|NOT_FOUND)/.test(reply)) throw new CacheError(reply);
-  }
-
   /** Gives the flow the result of its step. */
   #resume(running: Running): void {
     const { core, flow, seen, call } = running;
     const end = running.end!;
     core!.states.observe = (answer) => seen.push(answer);
     seen.push("error" in end ? { word: "!", id: 0 } : seenOf(end.result));
-    let yielded: IteratorResult<FlowStep<number>, Answer>;
+    let yielded: IteratorResult<FlowStep, Answer>;
     try {
       yielded = "error" in end ? flow!.throw(end.error) : flow!.next(end.result);
       yielded = pastHere(flow!, yielded);
@@ -414,7 +297,6 @@ export class ListedCaches {
     if (!yielded.done) {
       running.step = yielded.value;
       running.end = undefined;
-      running.deleted = 0;
       return;
     }
     this.#remove(running);
@@ -452,8 +334,8 @@ export class ListedCaches {
   /** @param ids All that matter, in their order. */
   text(ids: readonly number[], rank: (id: number) => number): string {
     let text = this.#database.text(ids, rank) + [...this.#budget.values()];
-    for (const { flows, states, list, target } of this.#cores) {
-      text += ` P${states.epoch}${flows.isDeposed ? "D" : ""}${target}=${list.text()}:`;
+    for (const { flows, states } of this.#cores) {
+      text += ` P${states.epoch}${flows.isDeposed ? "D" : ""}:`;
       text += states.text(ids, rank);
     }
     const unattended = this.#running.filter(({ waiting }) => waiting.length === 0);
@@ -468,24 +350,15 @@ export class ListedCaches {
   }
 
   #runningText(running: Running, rank: (id: number) => number): string {
-    const { core, call, step, end, deleted, seen, before } = running;
+    const { core, call, step, end, seen, before } = running;
     let text = `{${core === undefined ? "-" : this.#cores.indexOf(core)}${call.note}`;
     if (call.isLinear) text += `>${before}`;
     text += ` ${step.kind}`;
-    if (step.kind === "invalidateListed") text += `${step.caches}-${deleted}`;
-    if (step.kind === "quarantine") text += `${step.cache}${step.on}`;
-    if (step.kind === "noteCaches") text += [...step.caches];
     if ("tokenId" in step) text += `#${rank(step.tokenId)}`;
     if ("epoch" in step) text += `e${step.epoch}`;
     if (step.kind === "writeRows") text += `#${rank(step.writes[0]!.tokenId)}`;
     if (end !== undefined) text += "error" in end ? "!" : wordOf(seenOf(end.result), rank);
     return `${text} ${seen.map((answer) => wordOf(answer, rank))}}`;
-  }
-
-  /** Whether clients may read the cache. */
-  mayBeRead(cache: number): boolean {
-    if (!this.#setup.ignoresOutside) return true;
-    return this.#cores.at(-1)!.list.named(`${cache}`)?.state === "listed";
   }
 
   wrong(): string | undefined {
@@ -504,9 +377,9 @@ function ignore(): void {}
 
 /** Passes steps that take place in the origin itself, and take no time. */
 function pastHere(
-  flow: Flow<number, Answer>,
-  yielded: IteratorResult<FlowStep<number>, Answer>,
-): IteratorResult<FlowStep<number>, Answer> {
+  flow: Flow<Answer>,
+  yielded: IteratorResult<FlowStep, Answer>,
+): IteratorResult<FlowStep, Answer> {
   let next = yielded;
   while (!next.done && next.value.kind === "invalidateHere") {
     next = flow.next(next.value.keys.map(() => true));
@@ -514,21 +387,7 @@ function pastHere(
   return next;
 }
 
-/** The change of an origin's list, as a call that no client makes. */
-function adjusting({ target }: Core): Call {
-  return {
-    kind: "call",
-    origin: 0,
-    note: `adjusts its list to ${target}`,
-    isAdjustment: true,
-    *call(flows): Flow<number, Answer> {
-      const change = yield* flows.changeCaches(weighted(target));
-      return { word: change.kind, id: 0 };
-    },
-  };
-}
-
-function isFlow(begun: Flow<number, Answer> | Answer): begun is Flow<number, Answer> {
+function isFlow(begun: Flow<Answer> | Answer): begun is Flow<Answer> {
   return !("word" in begun);
 }
 
