@@ -69,7 +69,8 @@ const OUTCOME_WAIT_MS = 100;
 /**
  * The flows of rows: the order of four small steps keeps every cached value equal to the committed one. A write takes a
  * token, deletes the key here and in every node, commits, and releases the token; a read takes a lease, checks that the
- * key is cacheable, reads the database, and fills. No lock is held while a step waits for a node or the database. Writes go in groups, each with a token, a condition and an answer of its own; so do reads.
+ * key is cacheable, reads the database, and fills. No lock is held while a step waits for a node or the database.
+ * Writes go in groups, each with a token, a condition and an answer of its own; so do reads.
  *
  * No socket, no clock, no database: each flow yields its requests to them as steps. The database thread runs flows with
  * promises; the explorer tries their steps in every order.

@@ -5,8 +5,8 @@ import type { Role, Row } from "../scenario.ts";
 import type { MakeActor } from "../steps.ts";
 import { EXPIRY_AND_EVICTION, other, reader as readerRole, writer as writerRole } from "./roles.ts";
 
-// Scenarios with an origin before the database, and caches that clients fill and delete in themselves. Unless a row says
-// otherwise, every cached value equals the committed one at every moment, also while a writer is at work and after
+// Scenarios with an origin before the database, and caches that clients fill and delete in themselves. Unless a row
+// says otherwise, every cached value equals the committed one at every moment, also while a writer is at work and after
 // anybody has crashed.
 
 const reader = (count: number, act: MakeActor = clients.reader()): Role => readerRole(count, act);
