@@ -24,7 +24,7 @@ async function writeUntil(client: Client, done: Promise<void>): Promise<void> {
 }
 
 browserTest(
-  "an origin's page shows steps of writes, nodes, epochs and the lag of the log",
+  "an origin's page shows steps of writes, nodes, its epoch and the lag of the log",
   async () => {
     await using database = await createDatabase("SQLite");
     await runInit(database, ["--follow", "--run"]);
@@ -49,7 +49,7 @@ browserTest(
       );
       await writeUntil(client, caption(page, "Writes of rows per second", /committed [1-9]/));
       await caption(page, "Nodes", /^member 1silent 0lost 0$/);
-      await caption(page, "Epochs", /takeover [1-9]/);
+      await caption(page, "Epoch", /takeover [1-9]/);
       await caption(page, "Lag of the followed log", /behind [\d.]+ (?:µs|ms|s)/);
       assertEquals(await page.getByRole("heading", { name: "Membership of this node" }).count(), 0);
       await page.getByRole("tab", { name: "Nodes" }).click();
@@ -66,7 +66,7 @@ browserTest(
     await withPage(node, async (page) => {
       await caption(page, "Membership of this node", /^member 1$/);
       await writeUntil(client, caption(page, "Rows by this node, per second", /written [1-9]/));
-      assertEquals(await page.getByRole("heading", { name: "Epochs" }).count(), 0);
+      assertEquals(await page.getByRole("heading", { name: "Epoch" }).count(), 0);
     });
     assertEquals(await client.stat("set:count", "latency"), String(writes));
     await node.stop();

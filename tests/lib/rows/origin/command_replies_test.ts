@@ -294,6 +294,11 @@ Deno.test("a change after uget has said C is unsafe, unless its writer holds a t
   await setting.ask("uget o");
   flows.noteChanges(["o"], Infinity);
   assertEquals(unsafe(), 3);
+  const held = states.get("p", "");
+  await setting.ask("uget p");
+  states.release("p", held);
+  await set("p");
+  assertEquals(unsafe(), 3, "the answer was N");
   await setting.ask("uget view:1 view:2 row:1");
   flows.noteChanges([everyKeyOf("view:")], Infinity);
   assertEquals(unsafe(), 5);
