@@ -162,7 +162,9 @@ Deno.test("a missing permission ends with 77 and the line that would do, which d
   const words = line.slice(line.indexOf("deno run ")).split(" ");
   assertEquals(words.slice(-5), [MAIN, "-p", "-1", "-t", "1"]);
   assertEquals(words.filter((word) => word.startsWith("--allow")).length, 2);
+  // They are those of the sources, not of a bundle.
   await using server = await ServerProcess.start({
+    main: MAIN,
     permissions: words.slice(2, -5),
     args: ["-p", "-1"],
   });
@@ -199,7 +201,7 @@ test(
     );
     const words = stderr.split("\n").find((line) => line.includes(" deno run "))!.trim().split(" ");
     const permissions = words.filter((word) => /^--(?:allow|v8)/.test(word));
-    await using server = await start({ args: ["-P", pidFile], permissions });
+    await using server = await start({ main: MAIN, args: ["-P", pidFile], permissions });
     await server.stop();
     await Deno.remove(folder);
   },

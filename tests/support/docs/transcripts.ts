@@ -6,6 +6,8 @@ const SPOKEN = /^([A-Z]?)([<>]) ?(.*)$/;
 const LEASE_LINE = /^VALUE \S+ 13107 /;
 /** Ids and fencing numbers, which no document can know. The same number means the same id throughout. */
 const ID = /\d{13,}|…/g;
+/** The same, and the seconds that are left in a reply of the meta protocol: one may pass between two requests. */
+const ID_OR_SECONDS = /\d{13,}|…|(?<=^(?:VA|HD) .* t)[1-9]\d*(?= |$)/g;
 
 /** Whether a block is a session of the text protocol: lines start with `>` or `<`, or with a client's letter too. */
 export function isTranscript({ language, lines }: Block): boolean {
@@ -44,7 +46,8 @@ export function sessionOf({ lines, line }: Block): TranscriptCase {
     if (direction === ">") events.push({ ...at, kind: "send", connection, text: partsOf(said!) });
     else {
       const seconds = isLease && /^[1-9]\d*$/.test(said!);
-      const parts = seconds ? [{ hole: `seconds${index}` }, "\r\n"] : partsOf(said!);
+      const hole = `seconds${index}`;
+      const parts = seconds ? [{ hole }, "\r\n"] : partsOf(said!, ID_OR_SECONDS, hole);
       events.push({ ...at, kind: "reply", connection, text: parts });
       isLease = LEASE_LINE.test(said!);
     }
@@ -53,12 +56,14 @@ export function sessionOf({ lines, line }: Block): TranscriptCase {
   return { name, line, sharedSince: undefined, yrmcds: false, secondsMatter: false, events };
 }
 
-function partsOf(said: string): Part[] {
+/** @param secondsHole The name of the hole for seconds. */
+function partsOf(said: string, pattern: RegExp = ID, secondsHole = ""): Part[] {
   const parts: Part[] = [];
   let end = 0;
-  for (const match of said.matchAll(ID)) {
+  for (const match of said.matchAll(pattern)) {
+    const [text] = match;
     parts.push(said.slice(end, match.index));
-    parts.push({ hole: match[0] === "…" ? "*" : `id${match[0]}` });
+    parts.push({ hole: text === "…" ? "*" : text.length < 13 ? secondsHole : `id${text}` });
     end = match.index + match[0].length;
   }
   return [...parts, `${said.slice(end)}\r\n`];
