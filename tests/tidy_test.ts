@@ -53,6 +53,7 @@ const ROOMS: readonly Room[] = [
   ["protocol/statistics.ts",     ""],
   ["lib/",                       "cli/command cli/command_line cli/exit cli/manual cli/passwd cli/subcommand operator/audit/run operator/doctor/run operator/init operator/top/run operator/views_check process/info process/signals server/boot"],
   ["lib/process/",               "*"],
+  ["lib/flow/",                  "*"],
   ["lib/net/",                   "accept_failures cache_service descriptors service transport transports worker_transport portable/bind portable/sockets"],
   ["lib/net/portable/",          "bind sockets thread"],
   ["lib/net/native/",            "bind libc notify_socket probe thread waker"],

@@ -1,4 +1,4 @@
-import type { Flow } from "../../lib/rows/flows/steps.ts";
+import type { RowFlow } from "../../lib/rows/flows/steps.ts";
 import type { Flows } from "../../lib/rows/flows/flows.ts";
 
 /** Knowledge an actor gained in a step: a word, and an id or 0. */
@@ -56,7 +56,7 @@ export interface Call extends AnyStep {
   /** The answer is a version, which must not be older than what was committed before the call. */
   readonly isLinear?: boolean;
   /** Begins it: a flow, or an answer at once. */
-  call(flows: Flows): Flow<Answer> | Answer;
+  call(flows: Flows): RowFlow<Answer> | Answer;
 }
 
 export type Step = Ask | Act | Call;

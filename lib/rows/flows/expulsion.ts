@@ -1,5 +1,5 @@
 import { EVERY_ROW, everyKeyOf, splitKeys } from "../../databases/views/key_range.ts";
-import { type Flow, step } from "./steps.ts";
+import { type RowFlow, step } from "./steps.ts";
 
 /** Keys deleted together. */
 const GROUP_MAX = 1000;
@@ -17,7 +17,7 @@ const NO_NODES: Nodes = { size: 0 };
  *
  * @param keys Also what stands for all keys with a prefix: `everyKeyOf`.
  */
-export function* expelKeys(keys: readonly string[], nodes: Nodes = NO_NODES): Flow<void> {
+export function* expelKeys(keys: readonly string[], nodes: Nodes = NO_NODES): RowFlow<void> {
   const { keys: single, prefixes } = splitKeys(keys);
   if (prefixes.length > 0) {
     yield* step({ kind: "expelPrefixesHere", prefixes });
@@ -31,12 +31,12 @@ export function* expelKeys(keys: readonly string[], nodes: Nodes = NO_NODES): Fl
 }
 
 /** Removes everything here, and all rows from every node. */
-export function* emptyAll(nodes: Nodes = NO_NODES): Flow<void> {
+export function* emptyAll(nodes: Nodes = NO_NODES): RowFlow<void> {
   yield* step({ kind: "emptyHere" });
   yield* invalidateNodes(nodes, [EVERY_ROW]);
 }
 
 /** A node that joins later has no rows. */
-function* invalidateNodes(nodes: Nodes, keys: readonly string[]): Flow<void> {
+function* invalidateNodes(nodes: Nodes, keys: readonly string[]): RowFlow<void> {
   if (nodes.size > 0) yield* step({ kind: "invalidateNodes", keys });
 }

@@ -1,6 +1,6 @@
 import { assert } from "../../../store/base/assert.ts";
 import type { Edit, Found, WriteOutcome, WriteResult } from "../../databases/base/backend.ts";
-import { type Flow, step } from "./steps.ts";
+import { type RowFlow, step } from "./steps.ts";
 import { type PutStart, TokenLimitError, type TokenStates } from "./token_states.ts";
 import { UgetKeys } from "./uget_keys.ts";
 import { reasonOf } from "../../process/reason.ts";
@@ -131,7 +131,7 @@ export class Flows {
    * @returns The rows in the order of the keys.
    * @throws The database's error.
    */
-  *read(keys: readonly string[], isReadable = true): Flow<readonly Read[]> {
+  *read(keys: readonly string[], isReadable = true): RowFlow<readonly Read[]> {
     // In this order: a token that is taken after the read began must find the lease in the cache.
     const areCacheable = keys.map((key) => this.states.isCacheable(key));
     const found = yield* this.#readRows(keys);
@@ -149,7 +149,7 @@ export class Flows {
    *
    * @throws The database's error.
    */
-  *uget(keys: readonly string[]): Flow<readonly Read[]> {
+  *uget(keys: readonly string[]): RowFlow<readonly Read[]> {
     // Before the read: a change that it does not find must find the key here.
     if (!this.isDeposed && !this.isSuspended) {
       for (const key of keys) if (this.states.isCacheable(key)) this.ugetKeys.add(key);
@@ -174,7 +174,7 @@ export class Flows {
    * @param rightMs How long it lasts.
    * @throws The database's error.
    */
-  *renewRight(right: Right, rightMs: number): Flow<void> {
+  *renewRight(right: Right, rightMs: number): RowFlow<void> {
     assert(rightMs > 0, "a right lasts for some time");
     const askedMs = right.nowMs();
     const epoch = yield* step({ kind: "readEpoch" });
@@ -184,13 +184,13 @@ export class Flows {
   }
 
   /** Gives the right up for good, and notes that: the next origin need not wait. @throws The database's error. */
-  *endRight(right: Right): Flow<void> {
+  *endRight(right: Right): RowFlow<void> {
     this.#isEnding = true;
     right.end();
     yield* step({ kind: "noteEnd", epoch: this.states.epoch });
   }
 
-  *#readRows(keys: readonly string[]): Flow<readonly Found[]> {
+  *#readRows(keys: readonly string[]): RowFlow<readonly Found[]> {
     const found = yield* step({ kind: "readRows", keys });
     for (const { epoch } of found) if (epoch !== this.states.epoch) this.#successor = epoch;
     return found;
@@ -201,7 +201,7 @@ export class Flows {
    *
    * @returns The replies, in the order of the writes.
    */
-  *write(writes: readonly GroupWrite[]): Flow<readonly WriteReply[]> {
+  *write(writes: readonly GroupWrite[]): RowFlow<readonly WriteReply[]> {
     this.counts.groups++;
     const all = writes.map((write) => this.#begin(write));
     const group = all.filter(({ start }) => start === "begun");
@@ -232,7 +232,7 @@ export class Flows {
   }
 
   /** Deletes the keys of a group, then writes it. Sets the replies. */
-  *#deleteAndWrite(group: readonly Begun[]): Flow<void> {
+  *#deleteAndWrite(group: readonly Begun[]): RowFlow<void> {
     if (this.isDeposed) {
       for (const each of group) this.#fail(each, this.#deposedReply);
       return;
@@ -255,7 +255,7 @@ export class Flows {
     yield* this.#writeRows(written);
   }
 
-  *#writeRows(group: readonly Begun[]): Flow<void> {
+  *#writeRows(group: readonly Begun[]): RowFlow<void> {
     if (this.isDeposed) {
       for (const each of group) this.#fail(each, this.#deposedReply);
       return;
@@ -303,7 +303,7 @@ export class Flows {
   }
 
   /** Asks for outcomes that the database has not said, for a while. */
-  *#askAgain(unknown: readonly Begun[]): Flow<void> {
+  *#askAgain(unknown: readonly Begun[]): RowFlow<void> {
     let left = unknown;
     for (let waitedMs = 0, waitMs = OUTCOME_WAIT_MS; left.length > 0; waitMs *= 2) {
       for (const each of left) {
@@ -323,7 +323,7 @@ export class Flows {
    *
    * @returns How many are left.
    */
-  *resolveUnknown(): Flow<number> {
+  *resolveUnknown(): RowFlow<number> {
     let left = 0;
     for (const { id, key, state } of [...this.states.list()]) {
       if (state !== "unknown") continue;
@@ -338,7 +338,7 @@ export class Flows {
   }
 
   /** Asks the database for the outcome of a write that is unknown. */
-  *resolve(key: string, tokenId: number): Flow<WriteReply> {
+  *resolve(key: string, tokenId: number): RowFlow<WriteReply> {
     const begun = this.#begin({ key, edit: "delete", tokenId, connection: 0 });
     if (begun.start === "begun") {
       this.#fail(begun, { kind: "failed", reason: "the database did not write it" });
@@ -347,7 +347,7 @@ export class Flows {
   }
 
   /** Asks for the outcome of a write that is unknown, or was forgotten. */
-  *#askOutcome({ write: { key }, tokenId, start }: Begun): Flow<WriteReply> {
+  *#askOutcome({ write: { key }, tokenId, start }: Begun): RowFlow<WriteReply> {
     const outcome = yield* this.#outcome(tokenId);
     // A token of an earlier epoch, or one that was forgotten, may have been applied all the same.
     if (start === "none") return outcome.kind === "notApplied" ? { kind: "none" } : outcome;
@@ -359,7 +359,7 @@ export class Flows {
     return outcome;
   }
 
-  *#outcome(tokenId: number): Flow<WriteOutcome> {
+  *#outcome(tokenId: number): RowFlow<WriteOutcome> {
     try {
       return yield* step({ kind: "askOutcome", tokenId });
     } catch (error) {

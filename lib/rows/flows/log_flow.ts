@@ -1,3 +1,4 @@
+import { type Flow, stepOf } from "../../flow/flow.ts";
 import type { Changes } from "../../databases/base/changes.ts";
 
 /** A step of the log's follower, executed by the log or by the caches. */
@@ -24,8 +25,10 @@ export interface LogResults {
 
 export type LogResult = LogResults[LogStep["kind"]];
 
-/** A flow along the log: see `Flow`. */
-export type LogFlow<Result> = Generator<LogStep, Result, LogResult>;
+/** A flow along the log. */
+export type LogFlow<Result> = Flow<LogStep, Result>;
+
+const step = stepOf<LogStep, LogResults>();
 
 /**
  * Follows the log: every change becomes a deletion of its keys everywhere, in the order of the commits. A position is
@@ -44,11 +47,4 @@ export function* followLog(isWhole: boolean): LogFlow<never> {
     else if (keys.length > 0) yield* step({ kind: "expel", keys });
     yield* step({ kind: "confirm", position });
   }
-}
-
-/** Yields one step. @returns Its result. */
-function* step<Kind extends LogStep["kind"]>(
-  request: LogStep & { readonly kind: Kind },
-): LogFlow<LogResults[Kind]> {
-  return (yield request) as LogResults[Kind];
 }

@@ -1,4 +1,4 @@
-import { type Flow, step } from "./steps.ts";
+import { type RowFlow, step } from "./steps.ts";
 
 /**
  * Notes a mark in the database, after everything else that the origin of this epoch does there: the rows in its cache
@@ -8,7 +8,7 @@ import { type Flow, step } from "./steps.ts";
  * @returns The mark; "": another origin has taken over, so the rows may be old.
  * @throws The database's error: whether it has noted the mark is unknown.
  */
-export function* noteMark(epoch: number, name: string): Flow<string> {
+export function* noteMark(epoch: number, name: string): RowFlow<string> {
   const mark = `${epoch} ${name}`;
   return (yield* step({ kind: "noteMark", mark, epoch })) ? mark : "";
 }

@@ -1,4 +1,5 @@
 import { assert } from "../../../store/base/assert.ts";
+import { type Flow, stepOf } from "../../flow/flow.ts";
 import type { Read, Right } from "./flows.ts";
 import { splitKeys } from "../../databases/views/key_range.ts";
 
@@ -54,8 +55,10 @@ export type NodeResult = NodeResults[NodeStep["kind"]];
 /** The prefix of all rows. */
 const ALL = [""];
 
-/** A flow of a node: see `Flow`. */
-export type NodeFlow<Result> = Generator<NodeStep, Result, NodeResult>;
+/** A flow of a node. */
+export type NodeFlow<Result> = Flow<NodeStep, Result>;
+
+const step = stepOf<NodeStep, NodeResults>();
 
 /**
  * The flows of a node: a membership begins without rows. Each answer of the origin renews the right to serve rows,
@@ -129,11 +132,4 @@ export class NodeFlows {
     // The origin sends deletions to members only.
     return session === "" ? reads.map((read) => ({ ...read, cacheable: false })) : reads;
   }
-}
-
-/** Yields one step. @returns Its result. */
-function* step<Kind extends NodeStep["kind"]>(
-  request: NodeStep & { readonly kind: Kind },
-): NodeFlow<NodeResults[Kind]> {
-  return (yield request) as NodeResults[Kind];
 }

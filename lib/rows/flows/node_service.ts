@@ -1,4 +1,5 @@
 import { assert } from "../../../store/base/assert.ts";
+import { type Flow, stepOf } from "../../flow/flow.ts";
 import type { Due, Joined } from "./node_flows.ts";
 import type { NodeList } from "./node_list.ts";
 
@@ -7,13 +8,22 @@ export const KEYS_MAX = 256;
 
 /** The next step of a request of a node. */
 export type ServiceStep =
-  /** The database learns that there are nodes. Its result: whether this is the active origin. */
+  /** The database learns that there are nodes. */
   | { readonly kind: "noteNodes" }
   /** A key that the node must delete, or the time for a renewal. */
   | { readonly kind: "waitForDue"; readonly session: string };
 
+/** The result of each step. The database throws its own errors. */
+export interface ServiceResults {
+  /** Whether this is the active origin. */
+  readonly noteNodes: boolean;
+  readonly waitForDue: void;
+}
+
 /** The answer to a request of a node, after its steps. */
-export type ServiceFlow<Result> = Generator<ServiceStep, Result, boolean>;
+export type ServiceFlow<Result> = Flow<ServiceStep, Result>;
+
+const step = stepOf<ServiceStep, ServiceResults>();
 
 /** An origin's own right to serve rows: see `ServingRight`. */
 export interface OriginRight {
@@ -48,7 +58,7 @@ export class NodeService {
   *join(name: string, old: string): ServiceFlow<Joined> {
     // The next origin must wait for the node, before the node may serve.
     if (!this.#isNoted) {
-      if (!(yield { kind: "noteNodes" })) {
+      if (!(yield* step({ kind: "noteNodes" }))) {
         throw new Error("another server has taken the database over");
       }
       this.#isNoted = true;
@@ -72,7 +82,7 @@ export class NodeService {
     this.#nodes.confirm(session, confirmed);
     if (!this.#nodes.isReadable(session)) return null;
     if (this.#nodes.due(session, 1).seq === 0 && !this.#isStopping) {
-      yield { kind: "waitForDue", session };
+      yield* step({ kind: "waitForDue", session });
     }
     const grantedMs = this.#renew(session);
     if (grantedMs === null) return null;

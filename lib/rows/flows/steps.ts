@@ -1,3 +1,4 @@
+import { type Flow, stepOf } from "../../flow/flow.ts";
 import type {
   Found,
   Takeover,
@@ -68,15 +69,8 @@ export interface StepResults {
 
 export type StepKind = FlowStep["kind"];
 
-/**
- * A flow: yields its steps one by one, and receives their results or errors. Between two yields the flow
- * runs without interruption.
- */
-export type Flow<Result> = Generator<FlowStep, Result, StepResults[StepKind]>;
+/** A flow of rows. */
+export type RowFlow<Result> = Flow<FlowStep, Result>;
 
 /** Yields one step. @returns Its result. */
-export function* step<Kind extends StepKind>(
-  request: FlowStep & { readonly kind: Kind },
-): Flow<StepResults[Kind]> {
-  return (yield request) as StepResults[Kind];
-}
+export const step = stepOf<FlowStep, StepResults>();

@@ -1,7 +1,7 @@
 import { assert } from "../../../store/base/assert.ts";
 import type { Takeover } from "../../databases/base/backend.ts";
 import { reasonOf } from "../../process/reason.ts";
-import { type Flow, step } from "./steps.ts";
+import { type RowFlow, step } from "./steps.ts";
 
 /** A server's conduct towards another origin: it ends, waits until the other has ended, or takes over at once. */
 export type TakeoverRule = "refuse" | "standby" | "force";
@@ -42,7 +42,7 @@ export function* takeOver(
   rightMs: number,
   onWait: (problem: string | null) => void,
   driftShare = DRIFT_SHARE,
-): Flow<Taken> {
+): RowFlow<Taken> {
   let told: string | null | undefined;
   const tell = (problem: string | null): void => {
     if (problem !== told) onWait(problem);
@@ -64,7 +64,7 @@ function* tryTakeover(
   rightMs: number,
   tell: (problem: string | null) => void,
   driftShare: number,
-): Flow<Taken> {
+): RowFlow<Taken> {
   let isLocked = yield* step({ kind: "lockOrigin" });
   if (!isLocked) tell(null);
   // One that ends now, or whose end the database has not noticed, is waited for.

@@ -1,4 +1,5 @@
 import type { TransportEvent } from "../../net/transport.ts";
+import { runFlow } from "../../flow/flow.ts";
 import { reasonOf } from "../../process/reason.ts";
 import type { Backend } from "../../databases/base/backend.ts";
 import type { Changes, ChangeStream } from "../../databases/base/changes.ts";
@@ -169,10 +170,7 @@ export class Follower {
 
   async #follow(stream: ChangeStream): Promise<void> {
     if (stream.gap !== null) this.#reportGap(stream.gap);
-    const flow = followLog(stream.gap === null);
-    for (let yielded = flow.next();;) {
-      yielded = flow.next(await this.#take(yielded.value, stream));
-    }
+    await runFlow(followLog(stream.gap === null), (step) => this.#take(step, stream));
   }
 
   /** Executes one step. @throws Why the log cannot be read, or that `stop` was called. */

@@ -8,6 +8,7 @@ import {
   type NodeResult,
   type NodeStep,
 } from "../flows/node_flows.ts";
+import { runFlow } from "../../flow/flow.ts";
 import type { NodeLink } from "./node_source.ts";
 import { isMalformed, mayPass, OriginClient, OriginRefusal } from "./origin_client.ts";
 import type { Address } from "../../peers/peer.ts";
@@ -99,6 +100,7 @@ export class Membership implements NodeLink {
           await this.#run(this.flows.serve());
         }
       } catch (error) {
+        if (this.#isStopping) return;
         this.#leave(reasonOf(error));
         if (isMalformed(error)) pauseMs = MALFORMED_PAUSE_MS;
       }
@@ -112,7 +114,7 @@ export class Membership implements NodeLink {
   async stop(): Promise<void> {
     this.#isStopping = true;
     try {
-      if (this.client !== null) await this.#take(this.flows.signOff().next().value!, undefined);
+      if (this.client !== null) await runFlow(this.flows.signOff(), (step) => this.#take(step));
     } catch {
       // The origin waits until the time of this node is over.
     }
@@ -127,17 +129,15 @@ export class Membership implements NodeLink {
     this.#report("info", "joined_origin", message, "");
   }
 
-  /** Runs a flow until `stop`. @param origin The one to join. @throws What ends the membership. */
+  /** Runs a flow until `stop`. @param origin The one to join. @throws The end of the membership. */
   async #run(flow: NodeFlow<void>, origin?: OriginAddress): Promise<void> {
-    let yielded = flow.next();
-    while (!yielded.done && !this.#isStopping) {
-      const result = this.#take(yielded.value, origin);
-      // A step that takes no time, in the same turn of the event loop.
-      yielded = flow.next(result instanceof Promise ? await result : result);
-    }
+    await runFlow(flow, (step) => {
+      if (this.#isStopping) throw new Error("this node ends");
+      return this.#take(step, origin);
+    });
   }
 
-  #take(step: NodeStep, origin: OriginAddress | undefined): Promise<NodeResult> | NodeResult {
+  #take(step: NodeStep, origin?: OriginAddress): Promise<NodeResult> | NodeResult {
     switch (step.kind) {
       case "dropRows":
         return this.#context.dropRows(step.prefixes);

@@ -6,6 +6,7 @@ import type { Read, WriteReply } from "../flows/flows.ts";
 import type { Deletion, NodeChange, NodeList, NodeState } from "../flows/node_list.ts";
 import { NodeWaits } from "../flows/node_waits.ts";
 import { NodeService, type OriginRight, type ServiceFlow } from "../flows/node_service.ts";
+import { runFlow } from "../../flow/flow.ts";
 import { inSlices } from "../key_slices.ts";
 import { RowEdit } from "../row_edits.ts";
 import type { QueuedWrite } from "../write_queue.ts";
@@ -176,18 +177,14 @@ export class NodeServer {
 
   /** Runs a flow. Its changes of nodes may let writes continue. @throws The flow's error; the database's. */
   async #run<Result>(flow: ServiceFlow<Result>): Promise<Result> {
-    let yielded = flow.next();
-    while (!yielded.done) {
+    const result = await runFlow(flow, (step) => {
       this.#settle();
-      const { value } = yielded;
-      yielded = flow.next(
-        value.kind === "noteNodes"
-          ? await this.#context.noteNodes(this.#context.memberMs)
-          : await this.#wait(value.session),
-      );
-    }
+      return step.kind === "noteNodes"
+        ? this.#context.noteNodes(this.#context.memberMs)
+        : this.#wait(step.session);
+    });
     this.#settle();
-    return yielded.value;
+    return result;
   }
 
   /** A node with other options than its origin would take other keys for rows. */
@@ -208,7 +205,7 @@ export class NodeServer {
   }
 
   /** Waits until the node must delete something, or must renew its right. */
-  async #wait(session: string): Promise<true> {
+  async #wait(session: string): Promise<void> {
     // A request of the same node before: its connection is gone.
     this.#polls.get(session)?.();
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -220,7 +217,6 @@ export class NodeServer {
     await promise;
     clearTimeout(timer);
     if (this.#polls.get(session) === resolve) this.#polls.delete(session);
-    return true;
   }
 
   #leave(session: string): string {

@@ -1,5 +1,6 @@
 import { assert } from "../../../store/base/assert.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";
+import { runFlow } from "../../flow/flow.ts";
 import { reasonOf } from "../../process/reason.ts";
 import type { Read, WriteReply } from "../flows/flows.ts";
 import type { NodeFlows, NodeStep } from "../flows/node_flows.ts";
@@ -58,14 +59,12 @@ export class NodeSource implements RowSource {
   }
 
   async read(keys: readonly string[]): Promise<readonly Read[]> {
-    const flow = this.#link.flows.read(keys);
-    let yielded = flow.next();
-    while (!yielded.done) {
-      const { session } = yielded.value as NodeStep & { kind: "read" };
-      yielded = flow.next(await this.#fetch(keys, session));
-    }
+    const reads = await runFlow(this.#link.flows.read(keys), (step) => {
+      const { session } = step as NodeStep & { kind: "read" };
+      return this.#fetch(keys, session);
+    });
     this.counts.reads += keys.length;
-    return yielded.value;
+    return reads;
   }
 
   /** Reads rows; each block of the origin has as many as fit. */

@@ -4,7 +4,7 @@ import { oneWord } from "../../../store/base/key_text.ts";
 import { inSlices } from "../key_slices.ts";
 import type { Edit } from "../../databases/base/backend.ts";
 import type { Flows, Read, WriteReply } from "../flows/flows.ts";
-import type { Flow } from "../flows/steps.ts";
+import type { RowFlow } from "../flows/steps.ts";
 import { positionOf } from "../follow/follow_command.ts";
 import type { Follower } from "../follow/follower.ts";
 import { rowStats } from "./row_stats.ts";
@@ -15,7 +15,7 @@ import { oneLine } from "../../process/reason.ts";
 
 /** Executes a write in the next group. */
 type AddWrite = (write: QueuedWrite) => void;
-type ReadFlow = (keys: readonly string[]) => Flow<readonly Read[]>;
+type ReadFlow = (keys: readonly string[]) => RowFlow<readonly Read[]>;
 type Reply = string | Uint8Array<ArrayBuffer>;
 type Handler = (words: readonly string[], command: Command) => Promise<Reply> | Reply;
 

@@ -1,7 +1,8 @@
 import type { Cache } from "../../../store/cache.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";
 import type { Backend, Found, ViewKey } from "../../databases/base/backend.ts";
-import type { Flow, FlowStep, StepKind, StepResults } from "../flows/steps.ts";
+import type { FlowStep, RowFlow, StepKind, StepResults } from "../flows/steps.ts";
+import { runFlow } from "../../flow/flow.ts";
 import { ActiveViews } from "./active_views.ts";
 import { removeRows } from "../row_removal.ts";
 import { StepTimes, TIMED_STEPS, type TimedStep } from "./step_times.ts";
@@ -26,25 +27,23 @@ export class StepRunner {
   }
 
   /** Runs a flow to its end. @throws The flow's error. */
-  async run<Result>(flow: Flow<Result>): Promise<Result> {
-    let yielded = flow.next();
-    while (!yielded.done) {
-      const times = this.times[yielded.value.kind as TimedStep] as StepTimes | undefined;
-      const startMs = performance.now();
-      let result: StepResults[StepKind];
-      try {
-        const step = this.#take(yielded.value);
-        // A step that takes no time, in the same turn of the event loop.
-        result = step instanceof Promise ? await step : step;
-      } catch (error) {
-        times?.add(performance.now() - startMs, 1);
-        yielded = flow.throw(error);
-        continue;
-      }
-      times?.add(performance.now() - startMs, failuresIn(result));
-      yielded = flow.next(result);
+  run<Result>(flow: RowFlow<Result>): Promise<Result> {
+    return runFlow(flow, (step) => {
+      const times = this.times[step.kind as TimedStep] as StepTimes | undefined;
+      return times === undefined ? this.#take(step) : this.#takeInTime(step, times);
+    });
+  }
+
+  async #takeInTime(step: FlowStep, times: StepTimes): Promise<StepResults[StepKind]> {
+    const startMs = performance.now();
+    let failures = 1;
+    try {
+      const result = await this.#take(step);
+      failures = failuresIn(result);
+      return result;
+    } finally {
+      times.add(performance.now() - startMs, failures);
     }
-    return yielded.value;
   }
 
   /** Executes one step. @throws The errors that `StepResults` names. */

@@ -1,4 +1,4 @@
-import type { Flow } from "../../../lib/rows/flows/steps.ts";
+import type { RowFlow } from "../../../lib/rows/flows/steps.ts";
 import type { Flows, WriteReply } from "../../../lib/rows/flows/flows.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";
 import { KEY } from "../key_record.ts";
@@ -18,7 +18,7 @@ import {
 
 // Clients of an origin: those that fill caches themselves, and those that only know the origin.
 
-type Calling = Flow<Answer>;
+type Calling = RowFlow<Answer>;
 
 const edit = (row: { version: number } | null): { flags: number; data: Uint8Array } => ({
   flags: 0,
@@ -76,7 +76,7 @@ function putAnswer(id: number, reply: WriteReply): Answer {
 }
 
 /** @param tokenId 0: one of its own. */
-function* write(flows: Flows, tokenId: number): Flow<WriteReply> {
+function* write(flows: Flows, tokenId: number): RowFlow<WriteReply> {
   const [reply] = yield* flows.write([{ key: KEY, edit, tokenId, connection: 0 }]);
   return reply!;
 }

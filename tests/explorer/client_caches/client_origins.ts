@@ -1,4 +1,4 @@
-import type { Flow, FlowStep, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
+import type { FlowStep, RowFlow, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
 import { Flows } from "../../../lib/rows/flows/flows.ts";
 import type { Answer, Call } from "../steps.ts";
 import { RecordingStates } from "./recording_states.ts";
@@ -33,7 +33,7 @@ interface Running {
   readonly waiting: number[];
   /** Undefined: the origin is gone, or has given up waiting; only the step may still take place. */
   readonly core: Core | undefined;
-  readonly flow: Flow<Answer> | undefined;
+  readonly flow: RowFlow<Answer> | undefined;
   step: FlowStep;
   /** Set when the step has taken place. */
   end: StepEnd | undefined;
@@ -377,7 +377,7 @@ function ignore(): void {}
 
 /** Passes steps that take place in the origin itself, and take no time. */
 function pastHere(
-  flow: Flow<Answer>,
+  flow: RowFlow<Answer>,
   yielded: IteratorResult<FlowStep, Answer>,
 ): IteratorResult<FlowStep, Answer> {
   let next = yielded;
@@ -387,7 +387,7 @@ function pastHere(
   return next;
 }
 
-function isFlow(begun: Flow<Answer> | Answer): begun is Flow<Answer> {
+function isFlow(begun: RowFlow<Answer> | Answer): begun is RowFlow<Answer> {
   return !("word" in begun);
 }
 

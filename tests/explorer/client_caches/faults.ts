@@ -1,4 +1,4 @@
-import { type Flow, step } from "../../../lib/rows/flows/steps.ts";
+import { type RowFlow, step } from "../../../lib/rows/flows/steps.ts";
 import { Flows, type Read } from "../../../lib/rows/flows/flows.ts";
 import type { Revoked } from "../../../lib/rows/flows/token_states.ts";
 import { RecordingStates } from "./recording_states.ts";
@@ -34,7 +34,7 @@ export class RevokesBusyTokens extends RecordingStates {
 
 /** Looks whether the key is cacheable after the read. */
 export class ChecksAfterRead extends Flows {
-  override *read(keys: readonly string[]): Flow<readonly Read[]> {
+  override *read(keys: readonly string[]): RowFlow<readonly Read[]> {
     const found = yield* step({ kind: "readRows", keys });
     return found.map((each, at) => ({
       ...each,
@@ -45,7 +45,7 @@ export class ChecksAfterRead extends Flows {
 
 /** Does not look at the epoch that it reads beside the row. */
 export class IgnoresEpoch extends Flows {
-  override *read(keys: readonly string[]): Flow<readonly Read[]> {
+  override *read(keys: readonly string[]): RowFlow<readonly Read[]> {
     const areCacheable = keys.map((key) => this.states.isCacheable(key));
     const found = yield* step({ kind: "readRows", keys });
     return found.map((each, at) => ({ ...each, cacheable: areCacheable[at]! }));

@@ -7,7 +7,7 @@ import {
   type LogStep,
 } from "../../../lib/rows/flows/log_flow.ts";
 import type { Deletion } from "../../../lib/rows/flows/node_list.ts";
-import type { Flow, FlowStep, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
+import type { FlowStep, RowFlow, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
 import { RowKind, type RowRequest } from "../../../store/row_cache.ts";
 import type { RequestSlot } from "../../../store/rows/row_requests.ts";
 import { KEY } from "../key_record.ts";
@@ -34,7 +34,7 @@ interface Actor {
 /** A flow of the origin, at a step that a cache or the database executes. */
 interface Running {
   readonly name: string;
-  readonly flow: Flow<unknown>;
+  readonly flow: RowFlow<unknown>;
   readonly done: (result: unknown) => void;
   step: FlowStep;
   /** In nodes. */
@@ -251,7 +251,7 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
     this.#logStep = this.#follower.next(result).value;
   }
 
-  #execute(name: string, flow: Flow<LogResult>): void {
+  #execute(name: string, flow: RowFlow<LogResult>): void {
     this.#isBusy = true;
     this.#begin(name, flow, (result) => this.#proceed(result));
   }
@@ -260,7 +260,7 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
 
   #begin<Result>(
     name: string,
-    flow: Flow<Result>,
+    flow: RowFlow<Result>,
     done: (result: Result) => void,
   ): void {
     const running: Running = {

@@ -11,7 +11,7 @@ import type {
   ServiceFlow,
   ServiceStep,
 } from "../../../lib/rows/flows/node_service.ts";
-import type { Flow, FlowStep, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
+import type { FlowStep, RowFlow, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
 import type { RequestSlot } from "../../../store/rows/row_requests.ts";
 import type { RowRequest } from "../../../store/row_cache.ts";
 import type { OriginStore } from "../origins/origin_store.ts";
@@ -78,7 +78,7 @@ export interface Question {
 export interface Running {
   readonly origin: number;
   readonly name: string;
-  readonly flow: Flow<unknown>;
+  readonly flow: RowFlow<unknown>;
   readonly done: (result: unknown) => void;
   step: FlowStep;
   deletion: Deletion | undefined;

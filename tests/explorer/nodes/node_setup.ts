@@ -1,6 +1,6 @@
 import { Flows, type Right } from "../../../lib/rows/flows/flows.ts";
 import { NodeFlows } from "../../../lib/rows/flows/node_flows.ts";
-import type { Flow } from "../../../lib/rows/flows/steps.ts";
+import type { RowFlow } from "../../../lib/rows/flows/steps.ts";
 import type { Deletion } from "../../../lib/rows/flows/node_list.ts";
 import { NodeService } from "../../../lib/rows/flows/node_service.ts";
 import { DRIFT_SHARE } from "../../../lib/rows/flows/takeover.ts";
@@ -108,7 +108,7 @@ export function newActor(client: NodeClient, index: number): Actor {
 export function newRunning<Result>(
   origin: number,
   name: string,
-  flow: Flow<Result>,
+  flow: RowFlow<Result>,
   done: (result: Result) => void,
 ): Running {
   return {

@@ -1,7 +1,7 @@
 import type { Read } from "../../../lib/rows/flows/flows.ts";
 import type { NodeResult } from "../../../lib/rows/flows/node_flows.ts";
 import type { Deletion } from "../../../lib/rows/flows/node_list.ts";
-import type { Flow, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
+import type { RowFlow, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
 import { takeOver } from "../../../lib/rows/flows/takeover.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { RowKind } from "../../../store/row_cache.ts";
@@ -440,7 +440,7 @@ export class NodeWorld extends ActingWorld<NodeScenario> {
   #begin<Result>(
     origin: number,
     name: string,
-    flow: Flow<Result>,
+    flow: RowFlow<Result>,
     done: (result: Result) => void,
   ): void {
     const running = setup.newRunning(origin, name, flow, done);

@@ -1,5 +1,5 @@
 import type { Flows, GroupWrite, WriteReply } from "../../../lib/rows/flows/flows.ts";
-import type { Flow, FlowStep, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
+import type { FlowStep, RowFlow, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
 import type { RequestSlot } from "../../../store/rows/row_requests.ts";
 import type { RecordingStates } from "../client_caches/recording_states.ts";
 import type { Answer } from "../steps.ts";
@@ -38,7 +38,7 @@ export interface Running {
   readonly label: () => string;
   readonly seen: Answer[];
   /** Undefined: nobody waits for the step, which may still take place. */
-  readonly flow: Flow<unknown> | undefined;
+  readonly flow: RowFlow<unknown> | undefined;
   readonly done: (result: unknown) => void;
   step: FlowStep;
   end: { readonly result: StepResults[StepKind] } | undefined;

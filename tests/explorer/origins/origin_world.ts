@@ -1,6 +1,6 @@
 import type { WriteResult } from "../../../lib/databases/base/backend.ts";
 import { Flows, type Read, type WriteReply } from "../../../lib/rows/flows/flows.ts";
-import type { Flow, FlowStep, RowWrite, StepKind } from "../../../lib/rows/flows/steps.ts";
+import type { FlowStep, RowFlow, RowWrite, StepKind } from "../../../lib/rows/flows/steps.ts";
 import { RowEdit } from "../../../lib/rows/row_edits.ts";
 import { StoreMode } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
@@ -286,7 +286,7 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
   #begin<Result>(
     core: Core,
     label: () => string,
-    flow: Flow<Result>,
+    flow: RowFlow<Result>,
     done: (result: Result) => void,
   ): void {
     const seen: Answer[] = [];

@@ -1,8 +1,8 @@
 import type { Takeover } from "../../../lib/databases/base/backend.ts";
 import { Flows, type Right } from "../../../lib/rows/flows/flows.ts";
 import {
-  type Flow,
   type FlowStep,
+  type RowFlow,
   type StepKind,
   type StepResults,
 } from "../../../lib/rows/flows/steps.ts";
@@ -31,7 +31,7 @@ const FLOW = 100;
 interface Running {
   readonly origin: number;
   readonly name: string;
-  readonly flow: Flow<unknown>;
+  readonly flow: RowFlow<unknown>;
   readonly done: (result: unknown) => void;
   step: FlowStep;
   end: { readonly result: StepResults[StepKind] } | undefined;
@@ -228,7 +228,7 @@ export class RightWorld extends ScenarioWorld<RightScenario> {
   #begin(
     origin: number,
     name: string,
-    flow: Flow<unknown>,
+    flow: RowFlow<unknown>,
     done: (result: unknown) => void,
   ): void {
     const step: FlowStep = { kind: "sleep", ms: 0 };

@@ -7,7 +7,7 @@ import {
   type LogStep,
 } from "../../../lib/rows/flows/log_flow.ts";
 import { isLastMark, noteMark } from "../../../lib/rows/flows/marks.ts";
-import type { Flow, FlowStep, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
+import type { FlowStep, RowFlow, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
 import { takeOver } from "../../../lib/rows/flows/takeover.ts";
 import { TokenStates } from "../../../lib/rows/flows/token_states.ts";
 import { RowKind, type RowRequest } from "../../../store/row_cache.ts";
@@ -34,7 +34,7 @@ interface Actor {
 interface Running {
   /** For the text of the state. */
   readonly text: () => string;
-  readonly flow: Flow<unknown>;
+  readonly flow: RowFlow<unknown>;
   readonly done: (result: unknown) => void;
   step: FlowStep;
   /** A result that has not reached the flow. */
@@ -311,13 +311,13 @@ export class SavedWorld extends ActingWorld<SavedScenario> {
   // --- flows -------------------------------------------------------------------------------------
 
   /** Runs a flow to its end, without an event between its steps. */
-  #run<Result>(flow: Flow<Result>): Result {
+  #run<Result>(flow: RowFlow<Result>): Result {
     let yielded = flow.next();
     while (!yielded.done) yielded = flow.next(this.#resultOf(yielded.value));
     return yielded.value;
   }
 
-  #begin(text: () => string, flow: Flow<unknown>, done: (result: unknown) => void): void {
+  #begin(text: () => string, flow: RowFlow<unknown>, done: (result: unknown) => void): void {
     const step: FlowStep = { kind: "sleep", ms: 0 };
     const running: Running = { text, flow, done, step, end: undefined };
     this.#running.push(running);

@@ -1,5 +1,5 @@
 import { Flows } from "../../../lib/rows/flows/flows.ts";
-import { type Flow, step } from "../../../lib/rows/flows/steps.ts";
+import { type RowFlow, step } from "../../../lib/rows/flows/steps.ts";
 import type { GroupWrite, Read, WriteReply } from "../../../lib/rows/flows/flows.ts";
 import type { Client, Deed, OriginScenario } from "../origins/origin_scenario.ts";
 
@@ -12,7 +12,7 @@ const LATER = { origin: 1 } as const;
 
 /** Checks whether the key is cacheable after the read. */
 class ChecksAfterRead extends Flows {
-  override *read(keys: readonly string[]): Flow<readonly Read[]> {
+  override *read(keys: readonly string[]): RowFlow<readonly Read[]> {
     const found = yield* step({ kind: "readRows", keys });
     return found.map((each, at) => ({
       ...each,
@@ -23,14 +23,14 @@ class ChecksAfterRead extends Flows {
 
 /** Writes a group in another order. */
 class WritesBackwards extends Flows {
-  override *write(writes: readonly GroupWrite[]): Flow<readonly WriteReply[]> {
+  override *write(writes: readonly GroupWrite[]): RowFlow<readonly WriteReply[]> {
     return (yield* super.write(writes.toReversed())).toReversed();
   }
 }
 
 /** Takes what is unknown for not written. */
 class ForgetsUnknown extends Flows {
-  override *resolve(key: string, tokenId: number): Flow<WriteReply> {
+  override *resolve(key: string, tokenId: number): RowFlow<WriteReply> {
     if (this.states.beginPut(key, tokenId).kind === "unknown") {
       this.states.endPut(key, tokenId, { kind: "failed" });
     }
@@ -39,7 +39,7 @@ class ForgetsUnknown extends Flows {
 }
 
 // deno-lint-ignore require-yield
-function* ended(): Flow<WriteReply> {
+function* ended(): RowFlow<WriteReply> {
   return { kind: "failed", reason: "taken for not written" };
 }
 

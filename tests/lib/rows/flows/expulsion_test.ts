@@ -1,11 +1,11 @@
 import { assertEquals } from "@std/assert";
 import { emptyAll, expelKeys } from "../../../../lib/rows/flows/expulsion.ts";
-import type { Flow, FlowStep } from "../../../../lib/rows/flows/steps.ts";
+import type { FlowStep, RowFlow } from "../../../../lib/rows/flows/steps.ts";
 import { EVERY_ROW, everyKeyOf } from "../../../../lib/databases/views/key_range.ts";
 
 const NODES = { size: 1 };
 
-function stepsOf(flow: Flow<void>): FlowStep[] {
+function stepsOf(flow: RowFlow<void>): FlowStep[] {
   const steps: FlowStep[] = [];
   for (let yielded = flow.next(); !yielded.done; yielded = flow.next(undefined)) {
     steps.push(yielded.value);

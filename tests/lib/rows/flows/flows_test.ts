@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { Found, WriteResult } from "../../../../lib/databases/base/backend.ts";
 import { Flows, type GroupWrite, type Read, type Right } from "../../../../lib/rows/flows/flows.ts";
 import { isLastMark, noteMark } from "../../../../lib/rows/flows/marks.ts";
-import type { Flow, FlowStep, StepKind, StepResults } from "../../../../lib/rows/flows/steps.ts";
+import type { FlowStep, RowFlow, StepKind, StepResults } from "../../../../lib/rows/flows/steps.ts";
 import { takeOver, type TakeoverRule, waitFor } from "../../../../lib/rows/flows/takeover.ts";
 import { TokenStates } from "../../../../lib/rows/flows/token_states.ts";
 
@@ -17,7 +17,7 @@ type Answer = StepResults[StepKind] | Error | ((step: FlowStep) => StepResults[S
 
 /** Runs a flow with answers to its steps, by their kinds; several for one kind are used up. */
 function play<Result>(
-  flow: Flow<Result>,
+  flow: RowFlow<Result>,
   answers: Partial<Record<StepKind, readonly Answer[]>> = {},
 ): { steps: FlowStep[]; result: Result } {
   const steps: FlowStep[] = [];
@@ -318,7 +318,7 @@ function take(
   try {
     const lockOrigin = [...answers.lockOrigin ?? [], ...new Array(20).fill(true)];
     const played = play(
-      (function* (): Flow<unknown> {
+      (function* (): RowFlow<unknown> {
         for (let yielded = flow.next();;) {
           if (yielded.done) return yielded.value;
           steps.push(...kindsOf([yielded.value]));

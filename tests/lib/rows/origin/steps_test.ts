@@ -6,7 +6,12 @@ import type {
   PreparedViews,
   ViewKey,
 } from "../../../../lib/databases/base/backend.ts";
-import { type Flow, type FlowStep, step, type StepKind } from "../../../../lib/rows/flows/steps.ts";
+import {
+  type FlowStep,
+  type RowFlow,
+  step,
+  type StepKind,
+} from "../../../../lib/rows/flows/steps.ts";
 import { ActiveViews } from "../../../../lib/rows/origin/active_views.ts";
 import { StartError } from "../../../../lib/rows/origin/start_error.ts";
 import { StepRunner } from "../../../../lib/rows/origin/step_runner.ts";
@@ -75,7 +80,7 @@ Deno.test("each step becomes its call, and the answer its result", async () => {
 Deno.test("a flow gets the error of its step, and may go on; one that it does not catch ends it", async () => {
   const world = new World();
   world.answers["readEpoch"] = () => Promise.reject(new Error("away"));
-  const flow = function* (): Flow<string> {
+  const flow = function* (): RowFlow<string> {
     try {
       yield* step({ kind: "readEpoch" });
       return "no error";
