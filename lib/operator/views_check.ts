@@ -10,7 +10,6 @@ import { reasonOf } from "../process/reason.ts";
 import { databaseName, type InspectedView } from "../databases/base/backend.ts";
 import { type InspectionOptions, inspectViews } from "../databases/open_backend.ts";
 import { DEFAULT_TABLE } from "../databases/base/table.ts";
-import { prefixIn } from "../databases/views/key_range.ts";
 import { toDatabase } from "../rows/row_arguments.ts";
 import { textOf } from "../databases/views/parameter_type.ts";
 import { type Views, ViewsError } from "../databases/views/view.ts";
@@ -126,8 +125,7 @@ function changeLine(views: Views, { table, columns }: ChangedRow): string {
   };
   const keys = new ViewMapping(views).templatesOf(table).flatMap((template) => {
     const key = keyOf(template, valueOf);
-    const prefix = key === null ? null : prefixIn(key);
-    return key === null ? [] : [textOf(prefix ?? key)! + (prefix === null ? "" : "*")];
+    return key === null ? [] : [textOf(key.text)! + (key.isPrefix ? "*" : "")];
   });
   return `${table}: deletes ${[...new Set(keys)].join(" ") || "no key"}`;
 }

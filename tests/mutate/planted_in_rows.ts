@@ -67,12 +67,13 @@ export const ROW_FAULTS: readonly Fault[] = [
   ]),
   ...faults("lib/rows/flows/node_flows.ts", "explorer/explorer", [
     ["a node counts its time from the answer", "this.#right.renew(sentMs + due.grantedMs);", "this.#right.renew(0 * sentMs + this.#right.nowMs() + due.grantedMs);", "node:"],
-    ["a node joins with its rows", "yield* step({ kind: \"dropRows\", prefixes: ALL });\n    const sentMs", "const sentMs", "node:"],
-    ["a node confirms what it has not deleted", 'if (keys.length > 0) yield* step({ kind: "deleteRows", keys });', "", "node:"],
+    ["a node joins with its rows", "yield* step({ kind: \"delete\", ...EVERY_ROW });\n    const sentMs", "const sentMs", "node:"],
+    ["a node confirms what it has not deleted", 'if (seq !== 0) yield* step({ kind: "delete", keys, prefixes });', "", "node:"],
   ]),
-  ...faults("lib/rows/flows/expulsion.ts", "lib/rows/follow/direct_writers", [
-    ["a followed change is not deleted in nodes", "yield* invalidateNodes(nodes, group);", "", "two nodes"],
-    ["a flood of changes leaves rows in nodes", "yield* invalidateNodes(nodes, [EVERY_ROW]);", "", "flood"],
+  ...faults("lib/rows/nodes/node_server.ts", "lib/rows/follow/direct_writers", [
+    ["a followed change is not deleted in nodes", "this.#deleteInNodes({ keys: freedKeys, prefixes })", "this.#deleteInNodes({ keys: writers ? freedKeys : [], prefixes })", "two nodes"],
+    ["a flood of changes leaves rows in nodes", "this.#deleteInNodes({ keys: freedKeys, prefixes })", "this.#deleteInNodes({ keys: freedKeys, prefixes: [] })", "flood"],
+    ["a change of another writer is deleted in nodes only", "own.expel(rows) : undefined", "undefined : undefined", "two nodes"],
   ]),
   ...faults("lib/rows/flows/node_service.ts", "explorer/explorer", [
     ["a node gets more time than its origin has", "return isTimed || deadlineMs < 0 ?", "return !isTimed && deadlineMs < 0 ?", "node:"],
@@ -82,11 +83,8 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["an origin goes on without a node before its time is over", "nowMs + waitFor(grantedMs, this.#driftShare)", "nowMs + grantedMs", "node:"],
   ]),
   ...faults("lib/rows/flows/log_flow.ts", "explorer/explorer", [
-    ["a position of the log is confirmed before the deletions", "    if (isFlood)", '    yield* step({ kind: "confirm", position });\n    if (isFlood)', "follow:"],
-    ["a gap in the log empties nothing", 'if (!isWhole) yield* step({ kind: "empty" });', "", "follow:"],
-  ]),
-  ...faults("lib/rows/flows/expulsion.ts", "explorer/explorer", [
-    ["a change of another writer is deleted in nodes only", 'yield* step({ kind: "expelHere", keys: group });', "", "follow:"],
+    ["a position of the log is confirmed before the deletions", "    yield* expel(changes);", '    yield* step({ kind: "confirm", position: changes.position });\n    yield* expel(changes);', "follow:"],
+    ["a gap in the log empties nothing", "yield* expel(EVERY_ROW);", "", "follow:"],
   ]),
   ...faults("lib/databases/sqlite/backend.ts", "lib/rows/takeover", [
     ["SQLite: an origin needs no lock", "return this.#isLocked ||= this.#lockFile.tryLockSync(true);", "return this.#isLocked = true;", "SQLite"],

@@ -1,14 +1,10 @@
-import { everyKeyOf, prefixIn } from "../views/key_range.ts";
+import type { KeyRange, KeySet } from "./key_set.ts";
 
-/** The changes of the table of rows in one or more consecutive transactions. */
-export interface Changes {
-  /**
-   * Keys that changed rows concern, a character a byte, each once, of the old and of the new row; and what stands for
-   * all keys with a prefix: `everyKeyOf`.
-   */
-  readonly keys: readonly string[];
-  /** Whether the keys are too many to name, or the table was truncated: every row may have changed. */
-  readonly isFlood: boolean;
+/**
+ * The keys that changed rows concern, the old and the new ones, each once, in one or more consecutive transactions.
+ * They are those of every row if there are too many to name, or if the table was truncated.
+ */
+export interface Changes extends KeySet {
   /** Number of changes. */
   readonly count: number;
   /** The position after them in the database's log. */
@@ -45,42 +41,45 @@ export const CHANGED_KEYS_MAX = 10_000;
 export const CHANGED_RANGES_MAX = 64;
 
 /** Collects the keys of a transaction in bounded memory. */
-export class ChangedKeys {
-  /** Keys, and what stands for all keys of a longer prefix; with the prefix of their view, or "" for those of rows. */
+export class ChangedKeys implements KeySet {
+  /** With the prefix of their view, or "" for keys of rows. */
   readonly #keys = new Map<string, string>();
-  /** All keys with these prefixes of views are meant. */
+  /** Prefixes below those of views, with these. */
+  readonly #ranges = new Map<string, string>();
+  /** All keys with these prefixes of views are meant; "": every row. */
   readonly #prefixes = new Set<string>();
-  /** How many of the keys stand for prefixes. */
-  #ranges = 0;
-  isFlood = false;
   count = 0;
 
-  /** Keys, and what stands for all keys with a prefix. */
   get keys(): string[] {
-    return [...[...this.#prefixes].map(everyKeyOf), ...this.#keys.keys()];
+    return [...this.#keys.keys()];
+  }
+
+  get prefixes(): string[] {
+    return [...this.#prefixes, ...this.#ranges.keys()];
   }
 
   get size(): number {
-    return this.#keys.size + this.#prefixes.size;
+    return this.#keys.size + this.#ranges.size + this.#prefixes.size;
+  }
+
+  /** Whether every row may have changed. */
+  get isFlood(): boolean {
+    return this.covers("");
   }
 
   /** Whether all keys with the prefix are meant already; "": everything is. */
   covers(prefix: string): boolean {
-    return this.isFlood || this.#prefixes.has(prefix);
+    return this.#prefixes.has("") || this.#prefixes.has(prefix);
   }
 
-  /**
-   * @param key Or what stands for all keys with a prefix: `everyKeyOf`.
-   * @param prefix What stands for the key when there are too many: the prefix of its view; "": everything.
-   */
-  add(key: string, prefix: string): void {
-    if (this.covers(prefix) || this.#keys.has(key)) return;
-    const range = prefixIn(key);
-    if (range === prefix) return this.addPrefix(prefix);
-    this.#keys.set(key, prefix);
-    if (range !== null) this.#ranges++;
-    if (this.#ranges > CHANGED_RANGES_MAX) this.#collapse((each) => prefixIn(each) !== null);
-    if (this.size > CHANGED_KEYS_MAX) this.#collapse(() => true);
+  /** @param prefix What stands for the key when there are too many: the prefix of its view; "": everything. */
+  add({ text, isPrefix }: KeyRange, prefix: string): void {
+    if (isPrefix && text === prefix) return this.addPrefix(prefix);
+    const texts = isPrefix ? this.#ranges : this.#keys;
+    if (this.covers(prefix) || texts.has(text)) return;
+    texts.set(text, prefix);
+    if (this.#ranges.size > CHANGED_RANGES_MAX) this.#collapse([this.#ranges]);
+    if (this.size > CHANGED_KEYS_MAX) this.#collapse([this.#keys, this.#ranges]);
   }
 
   /** All keys of a view are concerned. */
@@ -88,35 +87,30 @@ export class ChangedKeys {
     if (this.covers(prefix)) return;
     if (prefix === "") return this.flood();
     this.#prefixes.add(prefix);
-    for (const [key, each] of this.#keys) if (each === prefix) this.#remove(key);
+    for (const texts of [this.#keys, this.#ranges]) {
+      for (const [text, each] of texts) if (each === prefix) texts.delete(text);
+    }
   }
 
   /** Every row may have changed. */
   flood(): void {
-    this.isFlood = true;
-    this.#keys.clear();
-    this.#prefixes.clear();
-    this.#ranges = 0;
+    for (const texts of [this.#keys, this.#ranges, this.#prefixes]) texts.clear();
+    this.#prefixes.add("");
   }
 
   /** Adds the keys of the next transaction. */
   merge(other: ChangedKeys): void {
     this.count += other.count;
-    if (other.isFlood) this.flood();
     for (const prefix of other.#prefixes) this.addPrefix(prefix);
-    for (const [key, prefix] of other.#keys) this.add(key, prefix);
+    for (const [text, prefix] of other.#ranges) this.add({ text, isPrefix: true }, prefix);
+    for (const [text, prefix] of other.#keys) this.add({ text, isPrefix: false }, prefix);
   }
 
-  #remove(key: string): void {
-    this.#keys.delete(key);
-    if (prefixIn(key) !== null) this.#ranges--;
-  }
-
-  /** Replaces the keys of the view that has most of them by its prefix. @param counts Which keys are too many. */
-  #collapse(counts: (key: string) => boolean): void {
+  /** Replaces the texts of the view that has most of them by its prefix. */
+  #collapse(maps: readonly ReadonlyMap<string, string>[]): void {
     const sizes = new Map<string, number>();
-    for (const [key, prefix] of this.#keys) {
-      if (counts(key)) sizes.set(prefix, (sizes.get(prefix) ?? 0) + 1);
+    for (const texts of maps) {
+      for (const prefix of texts.values()) sizes.set(prefix, (sizes.get(prefix) ?? 0) + 1);
     }
     const [largest] = [...sizes].sort(([, one], [, other]) => other - one);
     this.addPrefix(largest![0]);

@@ -127,7 +127,8 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
       this.#connection!.resume();
     }
     await this.#waitUntilVisible(xids);
-    return { keys: changed.keys, isFlood: changed.isFlood, count: changed.count, position };
+    const { keys, prefixes, count } = changed;
+    return { keys, prefixes, count, position };
   }
 
   confirm(position: bigint): void {

@@ -166,7 +166,7 @@ export class PgoutputReader {
       if (relation.key !== null) {
         const key = keyIn(values, relation.key);
         // Not in the log: it has not changed, and another part has it.
-        if (key !== null) this.#changed.add(key, "");
+        if (key !== null) this.#changed.add({ text: key, isPrefix: false }, "");
       }
       const valueOf = (name: string): string | null =>
         values[relation.columns.indexOf(name)] ?? null;

@@ -1,6 +1,5 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { latin1Text } from "../../../store/base/bytes.ts";
-import { everyKeyOf, prefixIn } from "../views/key_range.ts";
 import type { Views } from "../views/view.ts";
 import { ChangedKeys, type Changes, type ChangeStream } from "../base/changes.ts";
 import { missingTriggers } from "./triggers.ts";
@@ -118,10 +117,10 @@ export class SqliteChanges implements ChangeStream {
     this.#seenVersion = version;
     this.#end = Math.max(end, position);
     const changed = new ChangedKeys();
-    const { prefixes } = this.#views();
+    const { prefixes: viewPrefixes } = this.#views();
     for (let rows: ChangeRow[], at = position; at < this.#end && !changed.isFlood;) {
       rows = this.#read.all(at, READ_MAX) as unknown as ChangeRow[];
-      for (const { key } of rows) addKey(changed, key, prefixes);
+      for (const { key } of rows) addKey(changed, key, viewPrefixes);
       changed.count += rows.length;
       at = rows.at(-1)?.id ?? this.#end;
       this.#end = Math.max(this.#end, at);
@@ -129,9 +128,9 @@ export class SqliteChanges implements ChangeStream {
       if (this.#isClosed) throw new Error("the table of changes is read no more");
     }
     this.#position = this.#end;
-    const { keys, isFlood } = changed;
+    const { keys, prefixes, isFlood } = changed;
     const count = isFlood ? this.#end - position : changed.count;
-    return { keys, isFlood, count, position: BigInt(this.#end) };
+    return { keys, prefixes, count, position: BigInt(this.#end) };
   }
 
   /** @throws When tables, and with them results of views, or triggers, and with them changes, may be others. */
@@ -172,14 +171,12 @@ export class SqliteChanges implements ChangeStream {
 }
 
 function nothing(position: number): Changes {
-  return { keys: [], isFlood: false, count: 0, position: BigInt(position) };
+  return { keys: [], prefixes: [], count: 0, position: BigInt(position) };
 }
 
 /** @param prefixes What the keys of views begin with. */
 function addKey(changed: ChangedKeys, key: ChangeRow["key"], prefixes: readonly string[]): void {
-  const name = typeof key === "string"
-    ? everyKeyOf(latin1Text(new TextEncoder().encode(key)))
-    : latin1Text(key);
-  const text = prefixIn(name) ?? name;
-  changed.add(name, prefixes.find((prefix) => text.startsWith(prefix)) ?? "");
+  const isPrefix = typeof key === "string";
+  const text = latin1Text(isPrefix ? new TextEncoder().encode(key) : key);
+  changed.add({ text, isPrefix }, prefixes.find((prefix) => text.startsWith(prefix)) ?? "");
 }

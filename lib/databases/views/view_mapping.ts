@@ -1,4 +1,4 @@
-import { everyKeyOf } from "./key_range.ts";
+import type { KeyRange } from "../base/key_set.ts";
 import { KEY_LENGTH_MAX } from "../../../store/limits.ts";
 import type { KeyTemplate } from "./key_template.ts";
 import type { Views } from "./view.ts";
@@ -31,22 +31,20 @@ export class ViewMapping {
 }
 
 /**
- * Returns the key that a row concerns, or what stands for all keys of a prefix: for a template of a prefix, and for a
- * column whose value is not known.
+ * Returns the key that a row concerns: a prefix for a template of one, and for a column whose value is not known.
  *
  * @returns Null: there is no such key, it would be too long.
  */
-export function keyOf(template: KeyTemplate, value: ColumnValue): string | null {
-  let key = template.texts[0]!;
+export function keyOf(template: KeyTemplate, value: ColumnValue): KeyRange | null {
+  let text = template.texts[0]!;
   let { isPrefix } = template;
   for (const [index, name] of template.names.entries()) {
-    const text = value(name);
-    if (text === null) {
+    const part = value(name);
+    if (part === null) {
       isPrefix = true;
       break;
     }
-    key += text + template.texts[index + 1]!;
+    text += part + template.texts[index + 1]!;
   }
-  if (key.length > KEY_LENGTH_MAX) return null;
-  return isPrefix ? everyKeyOf(key) : key;
+  return text.length > KEY_LENGTH_MAX ? null : { text, isPrefix };
 }

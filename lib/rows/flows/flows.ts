@@ -1,4 +1,5 @@
 import { assert } from "../../../store/base/assert.ts";
+import type { KeySet } from "../../databases/base/key_set.ts";
 import type { Edit, Found, WriteOutcome, WriteResult } from "../../databases/base/backend.ts";
 import { type RowFlow, step } from "./steps.ts";
 import { type PutStart, TokenLimitError, type TokenStates } from "./token_states.ts";
@@ -94,21 +95,14 @@ export class Flows {
   isSuspended = false;
   readonly states: TokenStates;
   readonly #patienceMs: number;
-  readonly #nodes: { readonly size: number };
   /** Tokens taken for one write whose outcome is unknown, and for which no client waits any more. */
   readonly #unanswered = new Set<number>();
   readonly ugetKeys = new UgetKeys();
 
   /**
    * @param patienceMs How long a write waits for its outcome, if the database does not say it.
-   * @param nodes How many nodes may have rows, of those that joined.
    */
-  constructor(
-    states: TokenStates,
-    patienceMs: number,
-    nodes: { readonly size: number } = { size: 0 },
-  ) {
-    this.#nodes = nodes;
+  constructor(states: TokenStates, patienceMs: number) {
     this.states = states;
     this.#patienceMs = patienceMs;
   }
@@ -160,11 +154,10 @@ export class Flows {
   /**
    * Notes changes in the log.
    *
-   * @param keys Also what stands for all keys with a prefix: `everyKeyOf`.
    * @param appliedMs All changes that were made by then had been applied before, on the clock of the states.
    */
-  noteChanges(keys: readonly string[], appliedMs: number): void {
-    this.ugetKeys.change(keys, appliedMs, (key) => !this.states.isCacheable(key));
+  noteChanges(changed: KeySet, appliedMs: number): void {
+    this.ugetKeys.change(changed, appliedMs, (key) => !this.states.isCacheable(key));
   }
 
   /**
@@ -237,10 +230,12 @@ export class Flows {
       for (const each of group) this.#fail(each, this.#deposedReply);
       return;
     }
+    // A node that joins later reads keys with a token as not cacheable.
     const freed = yield* step({
-      kind: "invalidateHere",
+      kind: "delete",
       keys: group.map(({ write }) => write.key),
-      connections: group.map(({ write }) => write.connection),
+      prefixes: [],
+      writers: group.map(({ write }) => write.connection),
     });
     assert(freed.length === group.length, "the cache answers for every key of a group");
     for (const [index, each] of group.entries()) {
@@ -248,10 +243,6 @@ export class Flows {
     }
     const written = group.filter(({ reply }) => reply === undefined);
     if (written.length === 0) return;
-    // A node that joins later reads keys with a token as not cacheable.
-    if (this.#nodes.size > 0) {
-      yield* step({ kind: "invalidateNodes", keys: written.map(({ write }) => write.key) });
-    }
     yield* this.#writeRows(written);
   }
 

@@ -1,7 +1,7 @@
 import { assert } from "../../../store/base/assert.ts";
 import { type Flow, stepOf } from "../../flow/flow.ts";
 import type { Read, Right } from "./flows.ts";
-import { splitKeys } from "../../databases/views/key_range.ts";
+import { EVERY_ROW, type KeySet } from "../../databases/base/key_set.ts";
 
 /** The answer to a join. */
 export interface Joined {
@@ -10,20 +10,17 @@ export interface Joined {
   readonly grantedMs: number;
 }
 
-/** The answer to a request for keys to delete. */
-export interface Due {
-  /** To be confirmed with the next request; 0: no key. */
+/** The answer to a request for rows to delete. */
+export interface Due extends KeySet {
+  /** To be confirmed with the next request; 0: nothing is deleted. */
   readonly seq: number;
   readonly grantedMs: number;
-  readonly keys: readonly string[];
 }
 
 /** A step of a node, executed by its cache or its origin. */
 export type NodeStep =
-  /** Removes rows from the cache, those of prefixes or, with the empty one, all; and their leases. */
-  | { readonly kind: "dropRows"; readonly prefixes: readonly string[] }
-  /** Removes the keys and their leases from the cache, in one step. */
-  | { readonly kind: "deleteRows"; readonly keys: readonly string[] }
+  /** Removes rows and their leases from the cache: the keys in one step. */
+  | KeySet & { readonly kind: "delete" }
   /** Begins a session, and ends the one before; "": none. */
   | { readonly kind: "join"; readonly session: string }
   /** Ends a session: no row is served any more. */
@@ -41,8 +38,7 @@ export type NodeStep =
 
 /** The result of each step. The error that ends the membership is thrown. */
 export interface NodeResults {
-  readonly dropRows: void;
-  readonly deleteRows: void;
+  readonly delete: void;
   readonly join: Joined;
   readonly leave: void;
   /** Null: the connection broke. */
@@ -51,9 +47,6 @@ export interface NodeResults {
 }
 
 export type NodeResult = NodeResults[NodeStep["kind"]];
-
-/** The prefix of all rows. */
-const ALL = [""];
 
 /** A flow of a node. */
 export type NodeFlow<Result> = Flow<NodeStep, Result>;
@@ -80,7 +73,7 @@ export class NodeFlows {
     const old = this.session;
     this.session = "";
     this.#right.renew(0);
-    yield* step({ kind: "dropRows", prefixes: ALL });
+    yield* step({ kind: "delete", ...EVERY_ROW });
     const sentMs = this.#right.nowMs();
     const { session, grantedMs } = yield* step({ kind: "join", session: old });
     this.session = session;
@@ -99,10 +92,9 @@ export class NodeFlows {
       mayBreak = due !== null;
       if (session !== this.session) throw new Error("the membership is over");
       if (due === null) continue;
-      const { keys, prefixes } = splitKeys(due.keys);
-      if (prefixes.length > 0) yield* step({ kind: "dropRows", prefixes });
-      if (keys.length > 0) yield* step({ kind: "deleteRows", keys });
-      confirmed = Math.max(confirmed, due.seq);
+      const { seq, keys, prefixes } = due;
+      if (seq !== 0) yield* step({ kind: "delete", keys, prefixes });
+      confirmed = Math.max(confirmed, seq);
       this.#right.renew(sentMs + due.grantedMs);
     }
   }

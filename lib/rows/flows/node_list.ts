@@ -1,4 +1,5 @@
 import { assert } from "../../../store/base/assert.ts";
+import { type KeyRange, type KeySet, keySetOf } from "../../databases/base/key_set.ts";
 import { waitFor } from "./takeover.ts";
 
 /** Nodes of one origin. Each has one request waiting at the origin. */
@@ -31,9 +32,8 @@ export interface NodeChange {
   readonly ageMs: number;
 }
 
-interface PendingKey {
+interface Pending extends KeyRange {
   readonly seq: number;
-  readonly key: string;
   readonly sinceMs: number;
 }
 
@@ -50,7 +50,7 @@ interface Node {
   /** Number of the last deletion that was sent to it: it cannot have executed a later one. */
   sentSeq: number;
   /** Deletions that it has not confirmed, the oldest first. */
-  pending: PendingKey[];
+  pending: Pending[];
   /** A write went on without it: it may have old rows, and must join again without them. */
   isLost: boolean;
   /** Whether its silence was told. */
@@ -69,11 +69,10 @@ export class Deletion {
   }
 }
 
-/** Keys that a node must delete. */
-export interface DueKeys {
-  /** The number of the last one; 0: none is due. */
+/** Rows that a node must delete. */
+export interface DueRows extends KeySet {
+  /** The number of the last deletion; 0: none is due. */
   readonly seq: number;
-  readonly keys: readonly string[];
 }
 
 /**
@@ -234,26 +233,30 @@ export class NodeList {
     assert(last === node.lastSeq, "the last deletion is due until it is confirmed");
   }
 
-  /** Returns the keys that a node must delete, the oldest first. */
-  due(session: string, keysMax: number): DueKeys {
-    const due = this.#live(session)?.pending.slice(0, keysMax) ?? [];
-    return { seq: due.at(-1)?.seq ?? 0, keys: due.map(({ key }) => key) };
+  /** Returns the oldest deletions of a node. @param most Keys and prefixes. */
+  due(session: string, most: number): DueRows {
+    const due = this.#live(session)?.pending.slice(0, most) ?? [];
+    return { seq: due.at(-1)?.seq ?? 0, ...keySetOf(due) };
   }
 
-  /** Returns the keys that are sent to a node now: from here on it may confirm them. */
-  send(session: string, keysMax: number): DueKeys {
-    const due = this.due(session, keysMax);
+  /** Returns the deletions that are sent to a node now: from here on it may confirm them. */
+  send(session: string, most: number): DueRows {
+    const due = this.due(session, most);
     const node = this.#live(session);
     if (node !== undefined) node.sentSeq = Math.max(node.sentSeq, due.seq);
     return due;
   }
 
-  /** Begins to delete keys in all nodes that may have them. Call it after their tokens are out. */
-  delete(keys: readonly string[], nowMs: number): Deletion {
+  /** Begins to delete rows in all nodes that may have them. Call it after the tokens of the keys are out. */
+  delete({ keys, prefixes }: KeySet, nowMs: number): Deletion {
     const missing = new Map<Node, number>();
     for (const node of this.#nodes.values()) {
       if (this.#hasEnded(node, nowMs)) continue;
-      for (const key of keys) node.pending.push({ seq: ++node.lastSeq, key, sinceMs: nowMs });
+      const add = (text: string, isPrefix: boolean): void => {
+        node.pending.push({ seq: ++node.lastSeq, text, isPrefix, sinceMs: nowMs });
+      };
+      for (const prefix of prefixes) add(prefix, true);
+      for (const key of keys) add(key, false);
       const [oldest] = node.pending;
       assert(oldest === undefined || oldest.seq <= node.lastSeq, "the number of deletions grows");
       missing.set(node, node.lastSeq);

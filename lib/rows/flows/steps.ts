@@ -1,4 +1,5 @@
 import { type Flow, stepOf } from "../../flow/flow.ts";
+import type { KeySet } from "../../databases/base/key_set.ts";
 import type {
   Found,
   Takeover,
@@ -12,27 +13,23 @@ export interface RowWrite extends Omit<Write, "key"> {
   readonly key: string;
 }
 
+/** Rows to delete, with their leases and notes of absence. */
+export interface RowDeletion extends KeySet {
+  /**
+   * The connection that writes each key; 0: none. The lock of another connection on a key forbids its deletion. Left
+   * out: the rows have changed, whoever has locked them.
+   */
+  readonly writers?: readonly number[];
+}
+
 /** A step of a flow, executed by the cache of this process, the nodes, the database or the clock. */
 export type FlowStep =
   /** Reads rows and the epoch in one snapshot of the database. */
   | { readonly kind: "readRows"; readonly keys: readonly string[] }
   /** Writes rows in a transaction that checks the epoch and notes the tokens as applied. */
   | { readonly kind: "writeRows"; readonly writes: readonly RowWrite[]; readonly epoch: number }
-  /** Removes the keys, their leases and notes of absence from the cache of this process, in one step. */
-  | {
-    readonly kind: "invalidateHere";
-    readonly keys: readonly string[];
-    /** The connection that writes each; 0: none. */
-    readonly connections: readonly number[];
-  }
-  /** Removes the keys and all their leases from the cache of this process, whoever holds their locks. */
-  | { readonly kind: "expelHere"; readonly keys: readonly string[] }
-  /** Removes all rows whose keys have one of these prefixes, and their leases, from the cache of this process. */
-  | { readonly kind: "expelPrefixesHere"; readonly prefixes: readonly string[] }
-  /** Removes all values, leases and locks from the cache of this process. */
-  | { readonly kind: "emptyHere" }
-  /** Deletes the keys in all nodes: each has confirmed it, or serves no row any more. */
-  | { readonly kind: "invalidateNodes"; readonly keys: readonly string[] }
+  /** Deletes rows in the origin's own cache and in all nodes. */
+  | RowDeletion & { readonly kind: "delete" }
   /** Takes the lock that only one origin has, or asks whether this one has it. */
   | { readonly kind: "lockOrigin" }
   /** Raises the epoch, and notes how long this origin may serve rows without the database. */
@@ -51,12 +48,11 @@ export type FlowStep =
 export interface StepResults {
   readonly readRows: readonly Found[];
   readonly writeRows: readonly WriteResult[];
-  /** By key; false: another connection holds its lock, and nothing has changed. */
-  readonly invalidateHere: readonly boolean[];
-  readonly expelHere: void;
-  readonly expelPrefixesHere: void;
-  readonly emptyHere: void;
-  readonly invalidateNodes: void;
+  /**
+   * By key: whether it is deleted, so that each node has confirmed it, or serves no row any more. False: another
+   * connection holds its lock, and nothing has changed.
+   */
+  readonly delete: readonly boolean[];
   readonly lockOrigin: boolean;
   readonly takeOver: Takeover;
   readonly readEpoch: number;

@@ -1,4 +1,4 @@
-import { prefixIn } from "../../databases/views/key_range.ts";
+import type { KeySet } from "../../databases/base/key_set.ts";
 
 /** Keys that are remembered of each kind; the oldest is forgotten first. */
 export const UGET_KEYS_MAX = 4096;
@@ -35,19 +35,17 @@ export class UgetKeys {
   /**
    * Notes changes in the log.
    *
-   * @param changed Keys, and what stands for all keys with a prefix: `everyKeyOf`.
    * @param appliedMs All changes that were made by then had been applied before.
    * @param hasToken Whether an update token is out on a key: its writer deletes in the caches of clients.
    */
-  change(changed: readonly string[], appliedMs: number, hasToken: (key: string) => boolean): void {
+  change(changed: KeySet, appliedMs: number, hasToken: (key: string) => boolean): void {
     const take = (key: string): void => {
       const isOwn = (this.#written.get(key) ?? -Infinity) > appliedMs;
       if (!isOwn && !hasToken(key) && this.#kept.delete(key)) this.#count(key);
     };
-    for (const key of changed) {
-      const prefix = prefixIn(key);
-      if (prefix === null) take(key);
-      else for (const kept of this.#kept) if (kept.startsWith(prefix)) take(kept);
+    for (const key of changed.keys) take(key);
+    for (const prefix of changed.prefixes) {
+      for (const kept of this.#kept) if (kept.startsWith(prefix)) take(kept);
     }
   }
 

@@ -7,8 +7,8 @@ const RETAINED = gauge("bytes", "of the log that the database keeps for this ser
 const POSITION = gauge("", "in the log, up to which changes are applied");
 const CHANGES = counter("changes", "of rows in the log");
 const KEYS = counter("keys", "deleted for changes in the log");
-const FLOODS = counter("times", "all was emptied for many changes together");
-const GAPS = counter("times", "all was emptied because changes may be missing");
+const FLOODS = counter("times", "all cached rows were deleted for many changes together");
+const GAPS = counter("times", "all cached rows were deleted because changes may be missing");
 
 /** Returns the statistics of `--follow`: lines of `stats rows`, and metrics. */
 export function followStats(follower: Follower): Stat[] {

@@ -3,26 +3,28 @@ import { runFlow } from "../../flow/flow.ts";
 import { reasonOf } from "../../process/reason.ts";
 import type { Backend } from "../../databases/base/backend.ts";
 import type { Changes, ChangeStream } from "../../databases/base/changes.ts";
-import { followLog, type LogResult, type LogStep } from "../flows/log_flow.ts";
+import { hasEveryRow, type KeySet } from "../../databases/base/key_set.ts";
+import { followLog, type LogStep } from "../flows/log_flow.ts";
+import type { FlowStep } from "../flows/steps.ts";
 
 /** Pause before the log is opened again. */
 const RETRY_MS = 500;
 
-/** Deletes in every place that may hold rows: the one door for changes that others make. */
-export interface Expeller {
-  /** @param keys Also what stands for all keys with a prefix: `everyKeyOf`. */
-  expel(keys: readonly string[]): Promise<void>;
-  /** Deletes everything. */
-  empty(): Promise<void>;
+/** The part of its origin that follows the log with it. */
+export interface LogContext {
+  /** Learns which rows have changed, before they are deleted. */
+  note(changed: KeySet): void;
+  /** Executes a step of flows of rows. */
+  take(step: FlowStep): unknown;
 }
 
 /** Counters and state, for `stats rows`. */
 export interface FollowCounts {
   changes: number;
   keys: number;
-  /** Floods of changes, each of which has emptied everything. */
+  /** Floods of changes, each of which has deleted every row. */
   floods: number;
-  /** Gaps in the log, each of which has emptied everything. */
+  /** Gaps in the log, each of which has deleted every row. */
   gaps: number;
 }
 
@@ -36,7 +38,7 @@ interface Waiter {
 export class Follower {
   readonly counts: FollowCounts = { changes: 0, keys: 0, floods: 0, gaps: 0 };
   readonly #backend: Backend;
-  readonly #expeller: Expeller;
+  readonly #context: LogContext;
   readonly #report: (event: TransportEvent) => void;
   readonly #sleep: (ms: number) => Promise<void>;
   readonly #waiters = new Set<Waiter>();
@@ -56,12 +58,12 @@ export class Follower {
 
   constructor(
     backend: Backend,
-    expeller: Expeller,
+    context: LogContext,
     report: (event: TransportEvent) => void,
     sleep: (ms: number) => Promise<void>,
   ) {
     this.#backend = backend;
-    this.#expeller = expeller;
+    this.#context = context;
     this.#report = report;
     this.#sleep = sleep;
   }
@@ -170,11 +172,12 @@ export class Follower {
 
   async #follow(stream: ChangeStream): Promise<void> {
     if (stream.gap !== null) this.#reportGap(stream.gap);
-    await runFlow(followLog(stream.gap === null), (step) => this.#take(step, stream));
+    const flow = followLog(stream.gap === null, (changed) => this.#context.note(changed));
+    await runFlow(flow, (step) => this.#take(step, stream));
   }
 
   /** Executes one step. @throws Why the log cannot be read, or that `stop` was called. */
-  async #take(step: LogStep, stream: ChangeStream): Promise<LogResult> {
+  async #take(step: LogStep | FlowStep, stream: ChangeStream): Promise<unknown> {
     switch (step.kind) {
       case "begin":
         await stream.begin();
@@ -182,14 +185,12 @@ export class Follower {
         return this.#advance(stream.endPosition);
       case "next":
         return this.#count(await stream.next());
-      case "expel":
-        return await this.#expeller.expel(step.keys);
-      case "empty":
-        return await this.#expeller.empty();
       case "confirm":
         await stream.confirm(step.position);
         this.#advance(step.position);
         return this.#clear();
+      default:
+        return await this.#context.take(step);
     }
   }
 
@@ -197,22 +198,22 @@ export class Follower {
     if (!this.#isBetweenLogs) this.#stream?.hasten();
   }
 
-  /** Everything is emptied, because changes may be missing. */
+  /** Every row is deleted, because changes may be missing. */
   #reportGap(gap: string): void {
     this.counts.gaps++;
     this.#report({
       level: "warning",
       event: "log_gap",
-      message: `changes of rows may be missing: ${gap}; all caches are emptied`,
+      message: `changes of rows may be missing: ${gap}; all cached rows are deleted`,
       fields: { reason: gap },
     });
-    this.#problem = `caches are being emptied: ${gap}`;
+    this.#problem = `cached rows are being deleted: ${gap}`;
   }
 
   #count(changes: Changes): Changes {
     this.counts.changes += changes.count;
-    if (changes.isFlood) this.counts.floods++;
-    else this.counts.keys += changes.keys.length;
+    if (hasEveryRow(changes)) this.counts.floods++;
+    else this.counts.keys += changes.keys.length + changes.prefixes.length;
     return changes;
   }
 

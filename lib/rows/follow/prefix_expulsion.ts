@@ -1,5 +1,5 @@
-import { everyKeyOf } from "../../databases/views/key_range.ts";
-import type { Expeller, Follower } from "./follower.ts";
+import type { KeySet } from "../../databases/base/key_set.ts";
+import type { Follower } from "./follower.ts";
 
 /** Pause before the database is asked again, and the longest wait for the log, in milliseconds. */
 const RETRY_MS = 1000;
@@ -13,17 +13,18 @@ interface Log {
 
 /** Deletes all keys of views that are replaced, however long the database is away. */
 export class PrefixExpulsion {
-  readonly #expeller: Pick<Expeller, "expel">;
+  readonly #expel: (rows: KeySet) => Promise<void>;
   readonly #log: Log;
   readonly #sleep: (ms: number) => Promise<void>;
   #isStopping = false;
 
+  /** @param expel Deletes rows, everywhere. */
   constructor(
-    expeller: Pick<Expeller, "expel">,
+    expel: (rows: KeySet) => Promise<void>,
     log: Log,
     sleep: (ms: number) => Promise<void>,
   ) {
-    this.#expeller = expeller;
+    this.#expel = expel;
     this.#log = log;
     this.#sleep = sleep;
   }
@@ -35,11 +36,11 @@ export class PrefixExpulsion {
 
   /** Deletes the keys of views that have just been replaced. */
   async expelReplaced(prefixes: readonly string[]): Promise<void> {
-    const keys = prefixes.map(everyKeyOf);
-    await this.#expeller.expel(keys);
+    const rows = { keys: [], prefixes };
+    await this.#expel(rows);
     // A change that the log had under the views before may not have been visible to reads since.
     await this.#untilApplied();
-    await this.#expeller.expel(keys);
+    await this.#expel(rows);
   }
 
   /** Waits until all changes are applied that the log has now, however long the database is away. */

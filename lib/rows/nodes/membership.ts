@@ -1,3 +1,4 @@
+import type { KeySet } from "../../databases/base/key_set.ts";
 import { reasonOf } from "../../process/reason.ts";
 import type { TransportEvent } from "../../net/transport.ts";
 import type { Right } from "../flows/flows.ts";
@@ -31,9 +32,8 @@ export interface MembershipContext {
   readonly prefixes: readonly string[];
   readonly expiry: string;
   readonly dial: DialOptions;
-  /** Removes the rows of prefixes from the cache, after what was read before has been filled; "": all. */
-  dropRows(prefixes: readonly string[]): Promise<void>;
-  deleteRows(keys: readonly string[]): void;
+  /** Removes rows from the cache. */
+  delete(rows: KeySet): Promise<void> | void;
   report(event: TransportEvent): void;
   sleep(ms: number): Promise<void>;
 }
@@ -139,10 +139,8 @@ export class Membership implements NodeLink {
 
   #take(step: NodeStep, origin?: OriginAddress): Promise<NodeResult> | NodeResult {
     switch (step.kind) {
-      case "dropRows":
-        return this.#context.dropRows(step.prefixes);
-      case "deleteRows":
-        return this.#context.deleteRows(step.keys);
+      case "delete":
+        return this.#context.delete(step);
       case "join":
         return this.#askToJoin(origin!, step.session);
       case "poll":
@@ -184,7 +182,7 @@ export class Membership implements NodeLink {
       throw error;
     }
     const due = wire.unpackDue(block, confirmed, this.#memberMs);
-    if (due.keys.length === 0 && this.#context.right.nowMs() - askedMs < EMPTY_PAUSE_MS) {
+    if (due.seq === 0 && this.#context.right.nowMs() - askedMs < EMPTY_PAUSE_MS) {
       await this.#context.sleep(EMPTY_PAUSE_MS);
     }
     return due;

@@ -2,12 +2,15 @@ import { assert } from "../../../store/base/assert.ts";
 import { REPLY } from "../../../protocol/reply/replies.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
 import type { TransportEvent } from "../../net/transport.ts";
+import type { KeySet } from "../../databases/base/key_set.ts";
 import type { Read, WriteReply } from "../flows/flows.ts";
+import type { RowDeletion } from "../flows/steps.ts";
 import type { Deletion, NodeChange, NodeList, NodeState } from "../flows/node_list.ts";
 import { NodeWaits } from "../flows/node_waits.ts";
 import { NodeService, type OriginRight, type ServiceFlow } from "../flows/node_service.ts";
 import { runFlow } from "../../flow/flow.ts";
 import { inSlices } from "../key_slices.ts";
+import type { OwnRows } from "../own_rows.ts";
 import { RowEdit } from "../row_edits.ts";
 import type { QueuedWrite } from "../write_queue.ts";
 import * as wire from "./wire.ts";
@@ -23,6 +26,8 @@ const NAME = /^[\x21-\x7e]{1,255}$/;
 export interface NodeServerContext {
   /** The origin's own right to serve rows. */
   readonly right: OriginRight;
+  /** The origin's own cache: it deletes first, and is always there. */
+  readonly own: Pick<OwnRows, "invalidate" | "expel">;
   readonly memberMs: number;
   /** The keys that are rows, and how expiry times are treated: a node must have the same. */
   readonly prefixes: readonly string[];
@@ -87,10 +92,22 @@ export class NodeServer {
     return this.#waits.forget(name) || isForgotten;
   }
 
-  /** Deletes keys in all nodes. Resolves when each of them has confirmed it, or serves no row any more. */
-  delete(keys: readonly string[]): Promise<void> {
-    const deletion = this.#nodes.delete(keys, this.#nowMs);
-    if (this.#nodes.isDone(deletion, this.#nowMs)) return Promise.resolve();
+  /** Deletes rows here and in all nodes: see the step `delete`. */
+  delete(rows: RowDeletion): readonly boolean[] | Promise<readonly boolean[]> {
+    const { keys, prefixes, writers } = rows;
+    const { own } = this.#context;
+    const here = writers === undefined ? own.expel(rows) : undefined;
+    const freed = writers === undefined ? keys.map(() => true) : own.invalidate(keys, writers);
+    const freedKeys = freed.every(Boolean) ? keys : keys.filter((_, index) => freed[index]);
+    const there = this.#deleteInNodes({ keys: freedKeys, prefixes });
+    if (here === undefined && there === undefined) return freed;
+    return Promise.all([here, there]).then(() => freed);
+  }
+
+  /** @returns What waits until each node has confirmed it, or serves no row any more; undefined: nothing does. */
+  #deleteInNodes(rows: KeySet): Promise<void> | undefined {
+    const deletion = this.#nodes.delete(rows, this.#nowMs);
+    if (this.#nodes.isDone(deletion, this.#nowMs)) return undefined;
     for (const wake of this.#polls.values()) wake();
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.push({ deletion, resolve });

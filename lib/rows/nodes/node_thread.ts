@@ -1,13 +1,11 @@
 import { counter, gauge, type Stat, stat } from "../../../protocol/stats/entry.ts";
-import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import type { Cache } from "../../../store/cache.ts";
 import type { TransportEvent } from "../../net/transport.ts";
 import { readDialOptions } from "../../peers/dial.ts";
-import { commonPrefixes } from "../../databases/views/key_range.ts";
 import type { RowsMessage, RowsStart } from "../messages.ts";
 import { openRowCache } from "../open_row_cache.ts";
 import { RowLoop } from "../row_loop.ts";
-import { removeRows } from "../row_removal.ts";
+import { OwnRows } from "../own_rows.ts";
 import { pause } from "../../process/pause.ts";
 import { Membership } from "./membership.ts";
 import { NodeSource } from "./node_source.ts";
@@ -27,8 +25,7 @@ export class NodeThread {
   private constructor(cache: Cache, itemBytesMax: number, options: NodeOptions, say: Say) {
     const rows = cache.rows!;
     const { name, prefixes, expiry, timeoutMs, loginFile, caCertPath } = options;
-    // As keys have them: a character a byte.
-    const own = prefixes.map((prefix) => latin1Text(new TextEncoder().encode(prefix)));
+    const own = new OwnRows(cache, prefixes, pause);
     this.#say = say;
     this.#membership = new Membership(options.origins, {
       right: rows.right,
@@ -36,18 +33,7 @@ export class NodeThread {
       prefixes,
       expiry,
       dial: readDialOptions(timeoutMs, loginFile, caCertPath),
-      dropRows: async (dropped) => {
-        await pause(0);
-        await removeRows(cache, commonPrefixes(own, dropped).map(latin1Bytes), pause);
-      },
-      deleteRows: (keys) => {
-        cache.enter();
-        for (const key of keys) {
-          // Other keys are ordinary items, which the origin knows nothing of.
-          if (own.some((prefix) => key.startsWith(prefix))) rows.removal.invalidate(key, 0);
-        }
-        cache.leave();
-      },
+      delete: (deleted) => own.expel(deleted),
       report: (event: TransportEvent) => say({ kind: "event", event }),
       sleep: pause,
     });

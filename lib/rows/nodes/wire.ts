@@ -6,7 +6,7 @@ import type { Row } from "../../databases/base/backend.ts";
 import type { Read, WriteReply } from "../flows/flows.ts";
 import type { Due, Joined } from "../flows/node_flows.ts";
 import { KEYS_MAX } from "../flows/node_service.ts";
-import { everyKeyOf, prefixIn } from "../../databases/views/key_range.ts";
+import type { KeySet } from "../../databases/base/key_set.ts";
 import type { RowWish } from "../row_edits.ts";
 import { oneLine } from "../../process/reason.ts";
 
@@ -154,35 +154,43 @@ class Reader {
 // --- keys ------------------------------------------------------------------------------------------
 
 export function packKeys(keys: readonly string[]): Uint8Array<ArrayBuffer> {
+  return packKeySet({ keys, prefixes: [] });
+}
+
+/** @throws WireError */
+export function unpackKeys(block: Uint8Array): readonly string[] {
+  const { keys, prefixes } = unpackKeySet(block);
+  if (prefixes.length > 0) throw new WireError("a key of 0 bytes");
+  return keys;
+}
+
+function packKeySet({ keys, prefixes }: KeySet): Uint8Array<ArrayBuffer> {
   const writer = new Writer();
-  for (const key of keys) {
-    const prefix = prefixIn(key);
+  const add = (text: string): void => {
+    writer.record(1).setUint8(0, text.length);
+    writer.bytes(latin1Bytes(text));
+  };
+  for (const prefix of prefixes) {
     // A length of 0, which no key has, and the prefix.
-    if (prefix !== null) writer.record(1).setUint8(0, 0);
-    writer.record(1).setUint8(0, (prefix ?? key).length);
-    writer.bytes(latin1Bytes(prefix ?? key));
+    writer.record(1).setUint8(0, 0);
+    add(prefix);
   }
+  for (const key of keys) add(key);
   return writer.end();
 }
 
 /** @throws WireError */
-export function unpackKeys(block: Uint8Array): string[] {
-  return unpackDeletions(block).map((key) => {
-    if (prefixIn(key) !== null) throw new WireError("a key of 0 bytes");
-    return key;
-  });
-}
-
-/** Returns keys, and what stands for all keys with a prefix. @throws WireError */
-function unpackDeletions(block: Uint8Array, most = RECORDS_MAX): string[] {
+function unpackKeySet(block: Uint8Array, most = RECORDS_MAX): KeySet {
   const reader = new Reader(block);
   const keys: string[] = [];
+  const prefixes: string[] = [];
   while (!reader.isAtEnd) {
-    checkCount(keys.length + 1, most);
+    checkCount(keys.length + prefixes.length + 1, most);
     const length = reader.record(1).getUint8(0);
-    keys.push(length === 0 ? everyKeyOf(prefixOf(reader)) : keyOf(reader, length));
+    if (length === 0) prefixes.push(prefixOf(reader));
+    else keys.push(keyOf(reader, length));
   }
-  return keys;
+  return { keys, prefixes };
 }
 
 function checkCount(count: number, most = RECORDS_MAX): void {
@@ -470,12 +478,12 @@ export interface SentJoined extends Joined {
   readonly memberMs: number;
 }
 
-export function packDue({ seq, grantedMs, keys }: Due): Uint8Array {
+export function packDue({ seq, grantedMs, ...rows }: Due): Uint8Array {
   const writer = new Writer();
   const record = writer.record(DUE_BYTES);
   record.setFloat64(0, seq, true);
   record.setFloat64(8, grantedMs, true);
-  writer.bytes(packKeys(keys));
+  writer.bytes(packKeySet(rows));
   return writer.end();
 }
 
@@ -490,13 +498,14 @@ export function unpackDue(block: Uint8Array, confirmed: number, memberMs: number
   const record = new Reader(block).record(DUE_BYTES);
   const seq = wholeOf(record.getFloat64(0, true));
   const grantedMs = within(record.getFloat64(8, true), 0, memberMs, "the time of a renewal");
-  const keys = unpackDeletions(block.subarray(DUE_BYTES), KEYS_MAX);
-  if (keys.length === 0 ? seq !== 0 : seq < confirmed + keys.length) {
+  const rows = unpackKeySet(block.subarray(DUE_BYTES), KEYS_MAX);
+  const count = rows.keys.length + rows.prefixes.length;
+  if (count === 0 ? seq !== 0 : seq < confirmed + count) {
     throw new WireError(
-      `${keys.length} deletions end with number ${seq}, after number ${confirmed}`,
+      `${count} deletions end with number ${seq}, after number ${confirmed}`,
     );
   }
-  return { seq, grantedMs, keys };
+  return { seq, grantedMs, ...rows };
 }
 
 /** @throws WireError */

@@ -7,15 +7,15 @@ import { readViewsFile } from "../../databases/views/views_file.ts";
 import { databaseSource } from "./database_source.ts";
 import { type Backend, databaseName } from "../../databases/base/backend.ts";
 import { openBackend } from "../../databases/open_backend.ts";
-import { emptyAll, expelKeys } from "../flows/expulsion.ts";
+import { EVERY_ROW, type KeySet } from "../../databases/base/key_set.ts";
+import { expel } from "../flows/expulsion.ts";
 import { Flows, type Right } from "../flows/flows.ts";
 import { isLastMark, noteMark } from "../flows/marks.ts";
 import { NodeList } from "../flows/node_list.ts";
 import { takeOver } from "../flows/takeover.ts";
 import { TokenStates } from "../flows/token_states.ts";
-import { type Expeller, Follower } from "../follow/follower.ts";
+import { Follower, type LogContext } from "../follow/follower.ts";
 import { LagGuard, type Suspender } from "../follow/lag_guard.ts";
-import { EVERY_ROW } from "../../databases/views/key_range.ts";
 import { PrefixExpulsion } from "../follow/prefix_expulsion.ts";
 import type { RowsMessage, RowsStart } from "../messages.ts";
 import { NodeServer } from "../nodes/node_server.ts";
@@ -23,7 +23,7 @@ import { openRowCache } from "../open_row_cache.ts";
 import type { RowsOptions } from "../options.ts";
 import { RowCommands } from "./row_commands.ts";
 import { RowLoop } from "../row_loop.ts";
-import { removeRows } from "../row_removal.ts";
+import { OwnRows } from "../own_rows.ts";
 import { StartError } from "./start_error.ts";
 import { StepRunner } from "./step_runner.ts";
 import { SYSTEM_CLOCK, Upkeep } from "./upkeep.ts";
@@ -64,7 +64,7 @@ export class OriginThread {
   #following: Promise<void> | undefined;
   readonly #savesRows: boolean;
   readonly #report: Report;
-  readonly #nodes: NodeList;
+  readonly #own: OwnRows;
   readonly #nodeServer: NodeServer;
   readonly #viewsReload: ViewsReload;
 
@@ -80,15 +80,13 @@ export class OriginThread {
       ENDED_TOKENS_MAX,
       () => performance.now(),
     );
-    const nodes = this.#nodes = new NodeList(newSecret, options.rightMs, options.driftShare);
-    this.#flows = new Flows(states, options.databaseTimeoutMs, nodes);
+    const nodes = new NodeList(newSecret, options.rightMs, options.driftShare);
+    this.#flows = new Flows(states, options.databaseTimeoutMs);
     this.#runner = runner;
-    const follower = options.follows
-      ? new Follower(backend, this.#logExpeller, report, pause)
-      : null;
+    const follower = options.follows ? new Follower(backend, this.#rowsOfLog, report, pause) : null;
     const log = follower && { follower, endOfLog: () => backend.endOfLog() };
     this.#follower = follower;
-    this.#expulsion = log && new PrefixExpulsion(this.#expeller, log, pause);
+    this.#expulsion = log && new PrefixExpulsion((rows) => this.#expel(rows), log, pause);
     this.#viewsReload = new ViewsReload({
       read: () => viewsOf(options)!,
       prepare: (views) => backend.prepareViews(views),
@@ -97,12 +95,14 @@ export class OriginThread {
       report,
     });
     const rows = cache.rows!;
+    this.#own = new OwnRows(cache, options.prefixes, pause);
     this.#right = rows.right;
     const lagGuard = follower !== null && options.lagQuarantines
       ? new LagGuard(follower, options.lagMsMax, this.#suspender, report)
       : null;
     this.#nodeServer = new NodeServer(nodes, {
       right: rows.right,
+      own: this.#own,
       memberMs: options.rightMs,
       prefixes: options.prefixes,
       expiry: options.expiry,
@@ -111,7 +111,7 @@ export class OriginThread {
       noteNodes: (servesMs) => backend.noteNodes(servesMs, epoch),
       report,
     });
-    runner.invalidateNodes = (keys) => this.#nodeServer.delete(keys);
+    runner.delete = (rows) => this.#nodeServer.delete(rows);
     const commands = new RowCommands(
       this.#flows,
       runner,
@@ -131,35 +131,23 @@ export class OriginThread {
     });
   }
 
-  /** The one door through which changes of other writers delete rows. */
-  get #expeller(): Expeller {
-    return {
-      expel: (keys) => this.#runner.run(expelKeys(keys, this.#nodes)),
-      empty: () => this.#runner.run(emptyAll(this.#nodes)),
-    };
+  /** Deletes rows that other writers have changed. */
+  #expel(rows: KeySet): Promise<void> {
+    return this.#runner.run(expel(rows));
   }
 
-  /** The same for changes in the log, which clients of `uget` may have missed. */
-  get #logExpeller(): Expeller {
-    const { expel, empty } = this.#expeller;
-    const note = (keys: readonly string[]): void =>
-      this.#flows.noteChanges(keys, this.#follower!.caughtUpMs);
+  /** Deletes what the log names, which clients of `uget` may have missed. */
+  get #rowsOfLog(): LogContext {
     return {
-      expel: (keys) => {
-        note(keys);
-        return expel(keys);
-      },
-      empty: () => {
-        note([EVERY_ROW]);
-        return empty();
-      },
+      note: (changed) => this.#flows.noteChanges(changed, this.#follower!.caughtUpMs),
+      take: (step) => this.#runner.take(step),
     };
   }
 
   get #suspender(): Suspender {
     return {
       suspend: (isSuspended) => this.#flows.isSuspended = isSuspended,
-      dropRows: () => this.#expeller.expel([EVERY_ROW]),
+      dropRows: () => this.#expel(EVERY_ROW),
     };
   }
 
@@ -171,7 +159,7 @@ export class OriginThread {
     let backend: Backend | undefined;
     try {
       backend = await openBackend(options);
-      const runner = new StepRunner(cache, backend, pause);
+      const runner = new StepRunner(backend, pause);
       if (views !== null) await runner.views.replace(views, await backend.prepareViews(views));
       const taken = await runner.run(
         takeOver(
@@ -197,7 +185,7 @@ export class OriginThread {
       });
       await thread.#follower?.open();
       if (start.savedMark !== null) {
-        await thread.#resumeRows(cache, isLastMark(start.savedMark, taken));
+        await thread.#resumeRows(isLastMark(start.savedMark, taken));
       }
       // Last: the steps before may take longer than the right lasts.
       await runner.run(thread.#flows.renewRight(thread.#right, options.rightMs));
@@ -209,7 +197,7 @@ export class OriginThread {
   }
 
   /** Removes the rows of the snapshot, unless they are certainly those of the database. Nothing is served before. */
-  async #resumeRows(cache: Cache, isCurrent: boolean): Promise<void> {
+  async #resumeRows(isCurrent: boolean): Promise<void> {
     const reason = isCurrent
       ? await this.#catchUp()
       : "another origin was active since, or the database is another one";
@@ -217,7 +205,7 @@ export class OriginThread {
       const message = "the rows of the snapshot are kept: no other origin was active since";
       return this.#report({ level: "info", event: "rows_kept", message, fields: {} });
     }
-    await removeRows(cache, this.#options.prefixes, pause);
+    await this.#own.expel(EVERY_ROW);
     const message = `the rows of the snapshot are removed: ${reason}`;
     this.#report({ level: "warning", event: "rows_removed", message, fields: { reason } });
   }

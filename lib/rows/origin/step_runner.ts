@@ -1,25 +1,24 @@
-import type { Cache } from "../../../store/cache.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";
 import type { Backend, Found, ViewKey } from "../../databases/base/backend.ts";
-import type { FlowStep, RowFlow, StepKind, StepResults } from "../flows/steps.ts";
+import type { FlowStep, RowDeletion, RowFlow, StepKind, StepResults } from "../flows/steps.ts";
 import { runFlow } from "../../flow/flow.ts";
 import { ActiveViews } from "./active_views.ts";
-import { removeRows } from "../row_removal.ts";
 import { StepTimes, TIMED_STEPS, type TimedStep } from "./step_times.ts";
 
-/** Runs flows: executes their steps with the store, the nodes, the database and the clock. */
+/** Deletes rows: see the step `delete`. */
+type Delete = (rows: RowDeletion) => readonly boolean[] | Promise<readonly boolean[]>;
+
+/** Runs flows: executes their steps with the caches, the database and the clock. */
 export class StepRunner {
   readonly times: Readonly<Record<TimedStep, StepTimes>>;
-  readonly #cache: Cache;
   readonly #backend: Backend;
   readonly #sleep: (ms: number) => Promise<void>;
-  /** Deletes keys in all nodes. */
-  invalidateNodes: (keys: readonly string[]) => Promise<void> = () => Promise.resolve();
+  /** Set before the first flow that deletes. */
+  delete!: Delete;
   readonly views = new ActiveViews();
 
   /** @param sleep Waits for some milliseconds. */
-  constructor(cache: Cache, backend: Backend, sleep: (ms: number) => Promise<void>) {
-    this.#cache = cache;
+  constructor(backend: Backend, sleep: (ms: number) => Promise<void>) {
     this.#backend = backend;
     this.#sleep = sleep;
     const times = TIMED_STEPS.map(([kind]) => [kind, new StepTimes()]);
@@ -28,37 +27,22 @@ export class StepRunner {
 
   /** Runs a flow to its end. @throws The flow's error. */
   run<Result>(flow: RowFlow<Result>): Promise<Result> {
-    return runFlow(flow, (step) => {
-      const times = this.times[step.kind as TimedStep] as StepTimes | undefined;
-      return times === undefined ? this.#take(step) : this.#takeInTime(step, times);
-    });
+    return runFlow(flow, (step) => this.take(step));
   }
 
-  async #takeInTime(step: FlowStep, times: StepTimes): Promise<StepResults[StepKind]> {
-    const startMs = performance.now();
-    let failures = 1;
-    try {
-      const result = await this.#take(step);
-      failures = failuresIn(result);
-      return result;
-    } finally {
-      times.add(performance.now() - startMs, failures);
-    }
+  /** Executes one step, and takes its time if it waits. @throws The errors that `StepResults` names. */
+  take(step: FlowStep): Promise<StepResults[StepKind]> | StepResults[StepKind] {
+    const times = this.times[step.kind as TimedStep] as StepTimes | undefined;
+    const startMs = times === undefined ? 0 : performance.now();
+    const result = this.#take(step);
+    if (times === undefined || !(result instanceof Promise)) return result;
+    return inTime(result, startMs, times);
   }
 
-  /** Executes one step. @throws The errors that `StepResults` names. */
   #take(step: FlowStep): Promise<StepResults[StepKind]> | StepResults[StepKind] {
     switch (step.kind) {
-      case "invalidateHere":
-        return this.#invalidateHere(step.keys, step.connections);
-      case "expelHere":
-        return this.#expelHere(step.keys);
-      case "expelPrefixesHere":
-        return this.#expelPrefixesHere(step.prefixes);
-      case "emptyHere":
-        return this.#emptyHere();
-      case "invalidateNodes":
-        return this.invalidateNodes(step.keys);
+      case "delete":
+        return this.delete(step);
       case "readRows":
         return this.#readRows(step.keys);
       case "writeRows": {
@@ -104,34 +88,20 @@ export class StepRunner {
     const [nextRow, nextResult] = [rows.values(), results.values()];
     return asked.map((key) => (key === null ? nextRow : nextResult).next().value!);
   }
+}
 
-  #invalidateHere(keys: readonly string[], connections: readonly number[]): boolean[] {
-    const cache = this.#cache;
-    cache.enter();
-    const freed = keys.map((key, index) =>
-      cache.rows!.removal.invalidate(key, connections[index]!)
-    );
-    cache.leave();
-    return freed;
-  }
-
-  #expelHere(keys: readonly string[]): void {
-    const cache = this.#cache;
-    cache.enter();
-    for (const key of keys) cache.rows!.removal.expel(key);
-    cache.leave();
-  }
-
-  #expelPrefixesHere(prefixes: readonly string[]): Promise<void> {
-    return removeRows(this.#cache, prefixes.map(latin1Bytes), this.#sleep);
-  }
-
-  #emptyHere(): void {
-    const cache = this.#cache;
-    cache.enter();
-    cache.flushAll(0);
-    for (let row = 1; row !== 0;) row = cache.tokens.removeLocked(row);
-    cache.leave();
+async function inTime(
+  result: Promise<StepResults[StepKind]>,
+  startMs: number,
+  times: StepTimes,
+): Promise<StepResults[StepKind]> {
+  let failures = 1;
+  try {
+    const value = await result;
+    failures = failuresIn(value);
+    return value;
+  } finally {
+    times.add(performance.now() - startMs, failures);
   }
 }
 

@@ -2,7 +2,11 @@ import type { StepKind } from "../flows/steps.ts";
 
 /** The steps whose time is taken, and the beginning of the names of their statistics. */
 export const TIMED_STEPS = [
-  ["invalidateNodes", "node_delete", "deletions in nodes before a group of writes"],
+  [
+    "delete",
+    "node_delete",
+    "deletions of rows that waited for nodes, or for a walk through the cache",
+  ],
   ["readRows", "database_read", "reads of rows, several together"],
   ["readEpoch", "database_confirm", "questions whether another origin has taken over"],
   ["writeRows", "database_write", "transactions of groups of writes"],

@@ -381,7 +381,7 @@ function pastHere(
   yielded: IteratorResult<FlowStep, Answer>,
 ): IteratorResult<FlowStep, Answer> {
   let next = yielded;
-  while (!next.done && next.value.kind === "invalidateHere") {
+  while (!next.done && next.value.kind === "delete") {
     next = flow.next(next.value.keys.map(() => true));
   }
   return next;

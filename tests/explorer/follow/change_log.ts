@@ -1,6 +1,6 @@
 import type { Row } from "../../../lib/databases/base/backend.ts";
 import type { Changes } from "../../../lib/databases/base/changes.ts";
-import { everyKeyOf } from "../../../lib/databases/views/key_range.ts";
+import { type KeyRange, type KeySet, keySetOf } from "../../../lib/databases/base/key_set.ts";
 import type { Table } from "../origins/table.ts";
 import { KEY } from "../key_record.ts";
 import type { DirectDeed } from "./follow_scenario.ts";
@@ -9,7 +9,7 @@ import type { DirectDeed } from "./follow_scenario.ts";
 const OTHER_KEY = "other";
 
 interface Entry {
-  readonly keys: readonly string[];
+  readonly changed: KeySet;
   readonly author: string;
   readonly row: Row | null;
   /** The version that it makes; 0: reads do not see it. */
@@ -46,11 +46,14 @@ export class ChangeLog {
   append(author: string, deed: DirectDeed): void {
     const version = this.#table.history.length;
     const isRenamed = deed === "rename";
-    const own = deed === "setSome" ? everyKeyOf(KEY.slice(0, 1)) : KEY;
+    const own: KeyRange = deed === "setSome"
+      ? { text: KEY.slice(0, 1), isPrefix: true }
+      : { text: KEY, isPrefix: false };
     const old = isRenamed && !this.#namesOldKeys ? [] : [own];
+    const renamed = { text: OTHER_KEY, isPrefix: false };
     this.#entries.push({
       author,
-      keys: isRenamed ? [...old, OTHER_KEY] : old,
+      changed: keySetOf(isRenamed ? [...old, renamed] : old),
       row: isRenamed ? null : { flags: 0, data: new Uint8Array(), version },
       version: 0,
     });
@@ -82,8 +85,8 @@ export class ChangeLog {
 
   /** Takes the next change, as `ChangeStream.next` does. */
   take(): Changes {
-    const { keys } = this.#next!;
-    return { keys, isFlood: false, count: 1, position: BigInt(++this.#taken) };
+    const { changed } = this.#next!;
+    return { ...changed, count: 1, position: BigInt(++this.#taken) };
   }
 
   confirm(position: bigint): void {

@@ -1,3 +1,4 @@
+import { hasEveryRow, type KeySet } from "../../../lib/databases/base/key_set.ts";
 import type { Read } from "../../../lib/rows/flows/flows.ts";
 import {
   type Due,
@@ -149,19 +150,20 @@ export class FollowNodes {
   }
 
   #execute(node: Node, step: NodeStep): void {
-    if (step.kind === "dropRows") {
-      const isAll = step.prefixes.includes("");
-      if (isAll ? this.#has("keepsRows") : this.#has("forgetsPrefixAtNode")) return;
+    if (step.kind !== "delete") return;
+    if (step.prefixes.length > 0) {
+      const fault = hasEveryRow(step) ? "keepsRows" : "forgetsPrefixAtNode";
+      if (this.#has(fault)) return;
       node.drops++;
-    } else if (step.kind !== "deleteRows" || !step.keys.includes(KEY)) return;
+    } else if (!step.keys.includes(KEY)) return;
     this.#note(`${node.name} deletes`);
     node.value = null;
     if (!this.#has("keepsLease")) node.leaseId = 0;
   }
 
-  /** Begins to delete keys in all nodes. */
-  delete(keys: readonly string[]): Deletion {
-    const deletion = this.list.delete(keys, NOW_MS);
+  /** Begins to delete rows in all nodes. */
+  delete(rows: KeySet): Deletion {
+    const deletion = this.list.delete(rows, NOW_MS);
     const last = this.all.at(-1)!;
     if (this.#has("forgetsOneNode")) this.list.confirmAll(last.flows.session);
     return deletion;
@@ -184,10 +186,10 @@ export class FollowNodes {
 
   text(): string {
     return this.all.map(({ flows, value, leaseId, isMember, drops, serve, poll, confirmed }) => {
-      const { keys, seq } = this.list.due(flows.session, Infinity);
+      const { keys, prefixes, seq } = this.list.due(flows.session, Infinity);
       const asked = poll !== undefined && "keys" in poll ? `${poll.seq - seq}` : typeof poll;
       return `${flows.session}${value}${leaseId === 0}${isMember}${drops}${typeof serve}` +
-        `${asked}${keys}${seq === 0 ? 0 : seq - confirmed}`;
+        `${asked}${keys}*${prefixes}${seq === 0 ? 0 : seq - confirmed}`;
     }).join("/");
   }
 

@@ -29,7 +29,7 @@ export type FollowFault =
   | "beginsBehindUnseen"
   /** After a loss of the log nothing is emptied. */
   | "emptiesNothing"
-  /** The log may be continued before everything is empty. */
+  /** The log may be continued while old rows are left. */
   | "beginsEarly";
 
 /**

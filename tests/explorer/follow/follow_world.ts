@@ -1,13 +1,14 @@
-import { emptyAll, expelKeys } from "../../../lib/rows/flows/expulsion.ts";
+import { hasEveryRow, type KeySet } from "../../../lib/databases/base/key_set.ts";
 import { Flows, type Read } from "../../../lib/rows/flows/flows.ts";
-import {
-  followLog,
-  type LogFlow,
-  type LogResult,
-  type LogStep,
-} from "../../../lib/rows/flows/log_flow.ts";
+import { followLog, type LogFlow, type LogStep } from "../../../lib/rows/flows/log_flow.ts";
 import type { Deletion } from "../../../lib/rows/flows/node_list.ts";
-import type { FlowStep, RowFlow, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
+import {
+  type FlowStep,
+  type RowFlow,
+  step as stepOf,
+  type StepKind,
+  type StepResults,
+} from "../../../lib/rows/flows/steps.ts";
 import { RowKind, type RowRequest } from "../../../store/row_cache.ts";
 import type { RequestSlot } from "../../../store/rows/row_requests.ts";
 import { KEY } from "../key_record.ts";
@@ -54,7 +55,7 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
   #actors: Actor[] = [];
   #running: Running[] = [];
   #follower!: LogFlow<never>;
-  #logStep!: LogStep;
+  #logStep!: LogStep | FlowStep;
   /** Whether the step of the follower is under way. */
   #isBusy = false;
   #lastLease = 0;
@@ -105,7 +106,7 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
     this.#running = [];
     const states = this.#states = new RecordingStates(++this.#table.epoch);
     this.#nodes.boot(this.#table.epoch);
-    this.#flows = new Flows(states, 0, this.#nodes.list);
+    this.#flows = new Flows(states, 0);
     this.#open();
   }
 
@@ -226,17 +227,16 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
         this.note("the follower confirms");
         this.#log.confirm(step.position);
         return this.#proceed(undefined);
-      case "expel":
-        return this.#execute("expel", expelKeys(step.keys, this.#nodes.list));
-      case "empty":
-        return this.#execute("empty", emptyAll(this.#nodes.list));
+      default:
+        this.#isBusy = true;
+        return this.#begin("log", stepOf(step), (result) => this.#proceed(result));
     }
   }
 
   #next(): void {
     if (this.#log.isBroken) return this.#reopen();
     const changes = this.#log.take();
-    this.note(`the follower takes the change of ${changes.keys}`);
+    this.note(`the follower takes the change of ${shown(changes)}`);
     if (this.has("confirmsEarly")) this.#log.confirm(changes.position);
     this.#proceed(changes);
   }
@@ -246,14 +246,9 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
     this.#open();
   }
 
-  #proceed(result: LogResult): void {
+  #proceed(result: unknown): void {
     this.#isBusy = false;
     this.#logStep = this.#follower.next(result).value;
-  }
-
-  #execute(name: string, flow: RowFlow<LogResult>): void {
-    this.#isBusy = true;
-    this.#begin(name, flow, (result) => this.#proceed(result));
   }
 
   // --- flows -------------------------------------------------------------------------------------
@@ -280,7 +275,7 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
     if (end !== undefined) return [() => this.#resume(running, end.result)];
     if (deletion === undefined) return [() => this.#executeStep(running)];
     const isDone = this.has("leavesNodesBehind") || this.#nodes.isDone(deletion);
-    return isDone ? [() => this.#resume(running, undefined)] : [];
+    return isDone ? [() => this.#resume(running, deletedIn(running.step))] : [];
   }
 
   #executeStep(running: Running): void {
@@ -312,30 +307,26 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
     }
     const step = running.step = yielded.value;
     switch (step.kind) {
-      case "invalidateHere":
-        this.#store.delete();
-        return this.#resume(running, step.keys.map(() => true));
-      case "expelHere":
-        this.note("the origin deletes");
-        if (step.keys.includes(KEY)) this.#expel();
-        return this.#resume(running, undefined);
-      case "expelPrefixesHere":
-        this.note("the origin deletes what has a prefix");
-        if (!this.has("forgetsPrefixHere")) this.#expelPrefixes(step.prefixes);
-        return this.#resume(running, undefined);
-      case "invalidateNodes":
-        this.note("the origin deletes in nodes");
-        running.deletion = this.#nodes.delete(step.keys);
-        return;
-      case "emptyHere":
-        this.note("the origin empties its cache");
-        this.#store.cache.enter();
-        this.#store.cache.flushAll(0);
-        this.#store.cache.leave();
-        return this.#resume(running, undefined);
+      case "delete":
+        return this.#delete(running, step);
       case "sleep":
         return this.#resume(running, undefined);
     }
+  }
+
+  #delete(running: Running, { keys, prefixes, writers }: FlowStep & { kind: "delete" }): void {
+    if (writers !== undefined) this.#store.delete();
+    else this.#expel({ keys, prefixes });
+    if (this.#nodes.list.size === 0) return this.#resume(running, deletedIn(running.step));
+    this.note("the origin deletes in nodes");
+    running.deletion = this.#nodes.delete({ keys, prefixes });
+  }
+
+  #expel(rows: KeySet): void {
+    this.note(`the origin deletes ${shown(rows)}`);
+    const isForgotten = !hasEveryRow(rows) && this.has("forgetsPrefixHere");
+    if (rows.prefixes.length > 0 && !isForgotten) this.#expelPrefixes(rows.prefixes);
+    if (rows.keys.includes(KEY)) this.#expelKey();
   }
 
   #expelPrefixes(prefixes: readonly string[]): void {
@@ -343,7 +334,7 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
     for (const walk = this.#store.cache.rows!.removal.dropRows(prefixes); !walk.next().done;);
   }
 
-  #expel(): void {
+  #expelKey(): void {
     if (this.has("keepsLease")) return this.#store.evict();
     const { cache } = this.#store;
     cache.enter();
@@ -406,4 +397,12 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
   override look(): void {
     this.note(`the database has version ${this.#table.committed}`);
   }
+}
+
+function deletedIn(step: FlowStep): boolean[] {
+  return step.kind === "delete" ? step.keys.map(() => true) : [];
+}
+
+function shown({ keys, prefixes }: KeySet): string {
+  return [...prefixes.map((prefix) => `${prefix}*`), ...keys].join();
 }

@@ -41,7 +41,7 @@ export function newCore(
   const nodes = new RecordingNodes(epoch, MEMBER_MS, share);
   const lasting = { isTimed: false, deadlineMs: 0, nowMs: () => right.nowMs() };
   const service = new NodeService(nodes, fault === "grantsTooMuch" ? lasting : right);
-  const flows = new Flows(states, 0, nodes);
+  const flows = new Flows(states, 0);
   if (isTimed) right.renew(right.nowMs() + MEMBER_MS);
   return { flows, states, nodes, service };
 }

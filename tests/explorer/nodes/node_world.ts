@@ -1,3 +1,4 @@
+import { EVERY_ROW, hasEveryRow, type KeySet } from "../../../lib/databases/base/key_set.ts";
 import type { Read } from "../../../lib/rows/flows/flows.ts";
 import type { NodeResult } from "../../../lib/rows/flows/node_flows.ts";
 import type { Deletion } from "../../../lib/rows/flows/node_list.ts";
@@ -306,7 +307,7 @@ export class NodeWorld extends ActingWorld<NodeScenario> {
   #ask(begun: Pick<Work, "node" | "origin" | "flow" | "done" | "failed">): void {
     const work: Work = {
       ...begun,
-      step: { kind: "dropRows", prefixes: [""] },
+      step: { kind: "delete", ...EVERY_ROW },
       askedMs: 0,
       question: setup.newQuestion(),
     };
@@ -339,8 +340,9 @@ export class NodeWorld extends ActingWorld<NodeScenario> {
 
   #workActs(work: Work): Act[] {
     const { step, question, origin } = work;
-    if (step.kind === "dropRows") return [() => this.#dropRows(work)];
-    if (step.kind === "deleteRows") return [() => this.#deleteRows(work)];
+    if (step.kind === "delete") {
+      return [() => hasEveryRow(step) ? this.#dropRows(work) : this.#deleteRows(work)];
+    }
     const acts: Act[] = [];
     const core = this.#serving(origin);
     const isServed = question.state === "served" && question.wait !== undefined;
@@ -478,27 +480,29 @@ export class NodeWorld extends ActingWorld<NodeScenario> {
     if (step.kind === "sleep") {
       running.readyMs = this.#nowMs + (this.has("waitsNever") ? 0 : step.ms);
       running.end = { result: undefined };
-    } else if (step.kind === "invalidateHere") {
+    } else if (step.kind === "delete") {
       this.#originStores[running.origin]!.delete();
-      running.end = { result: step.keys.map(() => true) };
-      this.#resume(running);
-    } else if (step.kind === "invalidateNodes") {
+      const { nodes } = this.#origins[running.origin]!.core!;
+      if (nodes.size === 0) {
+        running.end = { result: step.keys.map(() => true) };
+        return this.#resume(running);
+      }
       this.note(`origin ${running.origin + 1} deletes the row in nodes`);
-      running.deletion = this.#deleteInNodes(running.origin, step.keys);
+      running.deletion = this.#deleteInNodes(running.origin, step);
     }
   }
 
-  #deleteInNodes(origin: number, keys: readonly string[]): Deletion {
+  #deleteInNodes(origin: number, rows: KeySet): Deletion {
     const { core, store } = this.#origins[origin]!;
-    const deletion = core!.nodes.delete(keys, store.cache.rows!.right.nowMs());
+    const deletion = core!.nodes.delete(rows, store.cache.rows!.right.nowMs());
     if (this.has("deletesInMembersOnly")) setup.forgetSilent(deletion, this.#nodes);
     return deletion;
   }
 
   #resultOf({ step, origin, name }: Running): StepResults[StepKind] {
     switch (step.kind) {
-      case "invalidateNodes":
-        return undefined;
+      case "delete":
+        return step.keys.map(() => true);
       case "lockOrigin":
         return !this.#origins[0]!.isAlive;
       case "takeOver":

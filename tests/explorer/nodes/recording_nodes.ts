@@ -1,3 +1,4 @@
+import type { KeySet } from "../../../lib/databases/base/key_set.ts";
 import { type Deletion, NodeList } from "../../../lib/rows/flows/node_list.ts";
 import { waitFor } from "../../../lib/rows/flows/takeover.ts";
 
@@ -23,9 +24,9 @@ export class RecordingNodes extends NodeList {
     return grantedMs;
   }
 
-  override delete(keys: readonly string[], nowMs: number): Deletion {
+  override delete(rows: KeySet, nowMs: number): Deletion {
     this.#deletedMs.push(nowMs);
-    return super.delete(keys, nowMs);
+    return super.delete(rows, nowMs);
   }
 
   /** A fault: takes what a node is to delete for deleted. */

@@ -337,8 +337,8 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
   #execute(running: Running): void {
     const { step, core } = running;
     switch (step.kind) {
-      case "invalidateHere":
-        running.end = { result: this.#invalidateHere(core, step.keys.length) };
+      case "delete":
+        running.end = { result: this.#delete(core, step.keys.length) };
         return;
       case "readRows":
         this.note(`the database reads version ${this.#table.committed}`);
@@ -373,7 +373,7 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
     );
   }
 
-  #invalidateHere({ store }: Core, count: number): boolean[] {
+  #delete({ store }: Core, count: number): boolean[] {
     if (!(this.scenario.keepsAbsent && store.cached === "absent")) store.delete();
     return Array.from({ length: count }, () => true);
   }
@@ -394,7 +394,7 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
       running.step = yielded.value;
       running.end = end = undefined;
       // Executes the part that takes place here, in the same step.
-      if (running.step.kind !== "invalidateHere" && running.step.kind !== "sleep") return;
+      if (running.step.kind !== "delete" && running.step.kind !== "sleep") return;
       this.#execute(running);
       end = running.end;
     }

@@ -256,7 +256,7 @@ export class RightWorld extends ScenarioWorld<RightScenario> {
     running.step = yielded.value;
     running.end = undefined;
     running.readyMs = 0;
-    if (running.step.kind === "sleep" || running.step.kind === "invalidateHere") {
+    if (running.step.kind === "sleep" || running.step.kind === "delete") {
       this.#execute(running);
     }
   }
@@ -284,7 +284,7 @@ export class RightWorld extends ScenarioWorld<RightScenario> {
       case "noteEnd":
         if (step.epoch === this.#table.epoch) this.#servesMs = 0;
         return undefined;
-      case "invalidateHere": {
+      case "delete": {
         this.#stores[running.origin]!.delete();
         return step.keys.map(() => true);
       }

@@ -1,11 +1,5 @@
-import { expelKeys } from "../../../lib/rows/flows/expulsion.ts";
 import { Flows, type Read } from "../../../lib/rows/flows/flows.ts";
-import {
-  followLog,
-  type LogFlow,
-  type LogResult,
-  type LogStep,
-} from "../../../lib/rows/flows/log_flow.ts";
+import { followLog, type LogFlow, type LogStep } from "../../../lib/rows/flows/log_flow.ts";
 import { isLastMark, noteMark } from "../../../lib/rows/flows/marks.ts";
 import type { FlowStep, RowFlow, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
 import { takeOver } from "../../../lib/rows/flows/takeover.ts";
@@ -58,7 +52,7 @@ export class SavedWorld extends ActingWorld<SavedScenario> {
   #actors: Actor[] = [];
   #running: Running[] = [];
   #follower: LogFlow<never> | undefined;
-  #logStep: LogStep | undefined;
+  #logStep: LogStep | FlowStep | undefined;
   #state: "serves" | "stops" | "down" | "catches up" = "serves";
   #file: File | null = null;
   #restoreCopy: (() => void) | undefined;
@@ -291,9 +285,9 @@ export class SavedWorld extends ActingWorld<SavedScenario> {
       case "next":
         this.note("the follower takes a change");
         return this.#proceed(this.#log.take());
-      case "expel":
+      case "delete":
         this.note("the follower deletes");
-        return this.#proceed(this.#run(expelKeys(step.keys)));
+        return this.#proceed(this.#resultOf(step));
       case "confirm":
         this.note("the follower confirms");
         this.#log.confirm(step.position);
@@ -304,7 +298,7 @@ export class SavedWorld extends ActingWorld<SavedScenario> {
     }
   }
 
-  #proceed(result: LogResult): void {
+  #proceed(result: unknown): void {
     this.#logStep = this.#follower!.next(result).value;
   }
 
@@ -343,7 +337,7 @@ export class SavedWorld extends ActingWorld<SavedScenario> {
         return running.done(yielded.value);
       }
       running.step = yielded.value;
-      if (!["invalidateHere", "sleep"].includes(running.step.kind)) return;
+      if (!["delete", "sleep"].includes(running.step.kind)) return;
       yielded = running.flow.next(this.#resultOf(running.step));
     }
   }
@@ -360,12 +354,10 @@ export class SavedWorld extends ActingWorld<SavedScenario> {
         return step.keys.map(() => this.#table.read());
       case "writeRows":
         return this.#table.write(step.writes, step.epoch, () => "writer");
-      case "invalidateHere":
-        this.#store.delete();
+      case "delete":
+        if (step.writers === undefined) this.#store.expel();
+        else this.#store.delete();
         return step.keys.map(() => true);
-      case "expelHere":
-        this.#store.expel();
-        return undefined;
       case "sleep":
         return undefined;
       default:

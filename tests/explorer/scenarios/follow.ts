@@ -52,8 +52,8 @@ export const FOLLOW: readonly FollowScenario[] = [
     { ...NODES, clients: [SET, nodeReader(1)], isCold: true }),
   fault("a node that was lost joins with its rows", "keepsRows", 11, { ...NODES, events: { loseNode: 1 } }),
   fault("a change is applied before reads see it", "appliesUnseen", 9, { clients: [SET, READER], isCold: true }),
-  fault("nothing is emptied after a loss of the log", "emptiesNothing", 5, { events: { loseSlot: 1 } }),
-  fault("the log goes on before everything is empty", "beginsEarly", 4, { events: { loseSlot: 1 } }),
+  fault("nothing is deleted after a loss of the log", "emptiesNothing", 5, { events: { loseSlot: 1 } }),
+  fault("the log goes on while old rows are left", "beginsEarly", 4, { events: { loseSlot: 1 } }),
   fault("a new log begins behind a change that reads do not see", "beginsBehindUnseen", 9,
     { clients: [SET, READER], isCold: true, events: { loseSlot: 1 } }),
 ];

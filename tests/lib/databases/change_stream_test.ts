@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { everyKeyOf } from "../../../lib/databases/views/key_range.ts";
+import { rangeOf, shownKeys } from "../../support/key_sets.ts";
 import {
   CHANGED_KEYS_MAX,
   CHANGED_RANGES_MAX,
@@ -21,72 +21,74 @@ Deno.test("numbers of transactions are circular", () => {
 
 Deno.test("the keys of a transaction are bounded: more are a flood", () => {
   const changed = new ChangedKeys();
-  for (let index = 0; index <= CHANGED_KEYS_MAX; index++) changed.add(`k${index}`, "");
-  changed.add("more", "");
-  assertEquals([changed.isFlood, changed.size], [true, 0]);
+  for (let index = 0; index <= CHANGED_KEYS_MAX; index++) changed.add(rangeOf(`k${index}`), "");
+  changed.add(rangeOf("more"), "");
+  assertEquals([changed.isFlood, shownKeys(changed)], [true, ["*"]]);
   const sum = new ChangedKeys();
-  sum.add("k", "");
+  sum.add(rangeOf("k"), "");
   sum.merge(changed);
-  assertEquals([sum.isFlood, sum.size], [true, 0]);
+  assertEquals([sum.isFlood, shownKeys(sum)], [true, ["*"]]);
 });
 
 Deno.test("the keys of a view become its prefix when they are too many, and the others stay", () => {
   const changed = new ChangedKeys();
-  changed.add("row", "");
-  changed.add("b:1", "b:");
-  for (let index = 0; index <= 2 * CHANGED_KEYS_MAX; index++) changed.add(`a:${index}`, "a:");
-  assertEquals([changed.isFlood, changed.keys], [false, [everyKeyOf("a:"), "row", "b:1"]]);
+  changed.add(rangeOf("row"), "");
+  changed.add(rangeOf("b:1"), "b:");
+  for (let index = 0; index <= 2 * CHANGED_KEYS_MAX; index++) {
+    changed.add(rangeOf(`a:${index}`), "a:");
+  }
+  assertEquals([changed.isFlood, shownKeys(changed)], [false, ["a:*", "row", "b:1"]]);
   const sum = new ChangedKeys();
-  sum.add("a:7", "a:");
+  sum.add(rangeOf("a:7"), "a:");
   sum.merge(changed);
-  assertEquals(sum.keys.toSorted(), ["b:1", "row", everyKeyOf("a:")]);
-  for (let index = 0; index <= CHANGED_KEYS_MAX; index++) sum.add(`k${index}`, "");
+  assertEquals(shownKeys(sum).toSorted(), ["a:*", "b:1", "row"]);
+  for (let index = 0; index <= CHANGED_KEYS_MAX; index++) sum.add(rangeOf(`k${index}`), "");
   assertEquals(sum.isFlood, true);
 });
 
 Deno.test("prefixes below that of a view become it when they are too many", () => {
   const changed = new ChangedKeys();
-  changed.add("row", "");
+  changed.add(rangeOf("row"), "");
   for (let index = 1; index <= CHANGED_RANGES_MAX; index++) {
-    changed.add(everyKeyOf(`page:${index}:`), "page:");
-    changed.add(everyKeyOf(`page:${index}:`), "page:");
+    changed.add(rangeOf(`page:${index}:*`), "page:");
+    changed.add(rangeOf(`page:${index}:*`), "page:");
   }
   assertEquals(changed.size, CHANGED_RANGES_MAX + 1);
   const whole = new ChangedKeys();
   for (let index = 0; index < CHANGED_RANGES_MAX; index++) {
-    whole.add(everyKeyOf(`page:${index}:`), "page:");
+    whole.add(rangeOf(`page:${index}:*`), "page:");
   }
   // Prefixes that became another one count no more.
   whole.addPrefix("page:");
-  whole.add(everyKeyOf("other:1:"), "other:");
-  assertEquals(whole.keys, [everyKeyOf("page:"), everyKeyOf("other:1:")]);
+  whole.add(rangeOf("other:1:*"), "other:");
+  assertEquals(shownKeys(whole), ["page:*", "other:1:*"]);
   const sum = new ChangedKeys();
-  sum.add(everyKeyOf("page:0:"), "page:");
-  sum.add(everyKeyOf("other:"), "other:");
+  sum.add(rangeOf("page:0:*"), "page:");
+  sum.add(rangeOf("other:*"), "other:");
   sum.merge(changed);
-  for (const each of [changed, sum]) each.add(everyKeyOf("page:more:"), "page:");
-  assertEquals(changed.keys, [everyKeyOf("page:"), "row"]);
-  assertEquals(sum.keys.toSorted(), ["row", everyKeyOf("other:"), everyKeyOf("page:")]);
+  for (const each of [changed, sum]) each.add(rangeOf("page:more:*"), "page:");
+  assertEquals(shownKeys(changed), ["page:*", "row"]);
+  assertEquals(shownKeys(sum).toSorted(), ["other:*", "page:*", "row"]);
 });
 
 Deno.test("transactions that follow each other are counted together, also behind a flood", () => {
   const sum = new ChangedKeys();
   const one = new ChangedKeys();
   Object.assign(one, { count: 3 });
-  one.add("a", "");
+  one.add(rangeOf("a"), "");
   sum.merge(one);
   sum.merge(one);
-  assertEquals([sum.count, sum.keys], [6, ["a"]]);
+  assertEquals([sum.count, shownKeys(sum)], [6, ["a"]]);
   const flood = new ChangedKeys();
   flood.count = 5;
   flood.flood();
   sum.merge(flood);
   sum.merge(one);
-  assertEquals([sum.count, sum.isFlood, sum.size], [14, true, 0]);
+  assertEquals([sum.count, shownKeys(sum)], [14, ["*"]]);
   const wholeView = new ChangedKeys();
   wholeView.addPrefix("v:");
-  wholeView.add("v:1", "v:");
+  wholeView.add(rangeOf("v:1"), "v:");
   assertEquals([wholeView.covers("v:"), wholeView.covers(""), wholeView.size], [true, false, 1]);
   wholeView.addPrefix("");
-  assertEquals([wholeView.covers("w:"), wholeView.keys], [true, []]);
+  assertEquals([wholeView.covers("w:"), shownKeys(wholeView)], [true, ["*"]]);
 });

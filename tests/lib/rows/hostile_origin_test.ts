@@ -1,3 +1,5 @@
+import type { Due } from "../../../lib/rows/flows/node_flows.ts";
+import { keySet } from "../../support/key_sets.ts";
 import { assertEquals, assertMatch } from "@std/assert";
 import * as wire from "../../../lib/rows/nodes/wire.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
@@ -239,7 +241,7 @@ Deno.test("a row that is larger than the node can hold is an error; those that w
 });
 
 /** Answers to a question for deletions after which a node is no member of this origin. */
-const BAD_RENEWALS: Record<string, { seq: number; grantedMs: number; keys: string[] }> = {
+const BAD_RENEWALS: Record<string, Omit<Due, "prefixes">> = {
   "for ever": { seq: 0, grantedMs: Infinity, keys: [] },
   "longer than the membership": { seq: 0, grantedMs: MEMBER_MS + 1, keys: [] },
   "no number": { seq: 0, grantedMs: NaN, keys: [] },
@@ -255,7 +257,9 @@ Deno.test("a malformed renewal ends the membership, and the node joins again", a
   await using node = await startMember(origin);
   using client = await node.connect();
   const good = origin.replies.get("poll")!;
-  const blocks = Object.values(BAD_RENEWALS).map((due) => latin1Text(wire.packDue(due)));
+  const blocks = Object.values(BAD_RENEWALS).map((due) =>
+    latin1Text(wire.packDue({ ...due, prefixes: [] }))
+  );
   const bad = [...blocks, "", "\xff".repeat(16), "\0".repeat(15), "\0".repeat(17)];
   let joins = 1;
   for (const block of bad) {
@@ -276,7 +280,6 @@ Deno.test("a malformed renewal ends the membership, and the node joins again", a
 
 Deno.test("an origin deletes rows of its node only: ordinary items stay", async () => {
   using origin = new HostileOrigin({ memberMs: MEMBER_MS });
-  const { everyKeyOf } = await import("../../../lib/databases/views/key_range.ts");
   let reads = 0;
   origin.replies.set("read", ({ block }) => {
     const row = { flags: 0, version: ++reads, data: Uint8Array.of(0x76) };
@@ -287,12 +290,10 @@ Deno.test("an origin deletes rows of its node only: ordinary items stay", async 
   using client = await node.connect();
   const value = "VALUE r:k 0 1\r\nv\r\nEND\r\n";
   const renew = origin.replies.get("poll")!;
-  const attacks = [["item"], [everyKeyOf("item")], [everyKeyOf("")], [everyKeyOf("i")], ["r:k"], [
-    everyKeyOf("r:k"),
-  ]];
+  const attacks = ["item", "item*", "*", "i*", "r:k", "r:k*"];
   await client.ask("set item 0 0 1\r\n1\r\n", "STORED\r\n");
   let seq = 0;
-  for (const keys of attacks) {
+  for (const attack of attacks) {
     await client.ask("get r:k\r\n", value);
     const before = reads;
     await client.ask("get r:k\r\n", value);
@@ -300,7 +301,7 @@ Deno.test("an origin deletes rows of its node only: ordinary items stay", async 
     const sent = ++seq;
     origin.replies.set(
       "poll",
-      () => blockReply(wire.packDue({ seq: sent, grantedMs: MEMBER_MS, keys })),
+      () => blockReply(wire.packDue({ seq: sent, grantedMs: MEMBER_MS, ...keySet(attack) })),
     );
     // It is confirmed: the node has done it.
     const confirmed = Promise.withResolvers<void>();
@@ -313,8 +314,8 @@ Deno.test("an origin deletes rows of its node only: ordinary items stay", async 
     await confirmed.promise;
     await client.ask("get item\r\n", "VALUE item 0 1\r\n1\r\nEND\r\n");
     await client.ask("get r:k\r\n", value);
-    const isRow = !keys.some((key) => /item|i$/.test(key));
-    assertEquals(reads, isRow ? before + 1 : before, JSON.stringify(keys));
+    const isRow = !attack.startsWith("i");
+    assertEquals(reads, isRow ? before + 1 : before, attack);
   }
   await node.stop();
 });

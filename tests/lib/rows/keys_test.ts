@@ -4,10 +4,10 @@ import type { Read } from "../../../lib/rows/flows/flows.ts";
 import {
   commonPrefixes,
   EVERY_ROW,
-  everyKeyOf,
-  prefixIn,
-  splitKeys,
-} from "../../../lib/databases/views/key_range.ts";
+  hasEveryRow,
+  keySetOf,
+} from "../../../lib/databases/base/key_set.ts";
+import { keySet, rangeOf } from "../../support/key_sets.ts";
 import { inSlices } from "../../../lib/rows/key_slices.ts";
 import { readsRows } from "../../../lib/rows/command_lane.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";
@@ -39,13 +39,12 @@ Deno.test("slices of short values grow up to 64 keys, those of long ones shrink 
   assertEquals(await slicesOf(new Array(9).fill(100 * KIB)), [4, 2, 1, 1, 1]);
 });
 
-Deno.test("what stands for all keys with a prefix is no key", () => {
-  assertEquals([EVERY_ROW, prefixIn(EVERY_ROW)], [everyKeyOf(""), ""]);
-  assertEquals([prefixIn(everyKeyOf("a:")), prefixIn("a:"), prefixIn("\xff")], ["a:", null, null]);
-  assertEquals(splitKeys(["a", everyKeyOf("b"), "c", everyKeyOf("")]), {
-    keys: ["a", "c"],
-    prefixes: ["b", ""],
-  });
+Deno.test("a set of keys and prefixes has both in their order; the empty prefix is every row", () => {
+  const ranges = ["a", "b*", "c", "*"].map(rangeOf);
+  assertEquals(keySetOf(ranges), { keys: ["a", "c"], prefixes: ["b", ""] });
+  assertEquals([EVERY_ROW, keySetOf(ranges), keySet("a", "b*")].map(hasEveryRow), [
+    ...[true, true, false],
+  ]);
 });
 
 Deno.test("the prefixes that keys of two lists of prefixes have", () => {

@@ -1,3 +1,4 @@
+import { deleteIn } from "../../support/delete_in.ts";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { Backend, Write } from "../../../lib/databases/base/backend.ts";
 import { Flows } from "../../../lib/rows/flows/flows.ts";
@@ -56,10 +57,10 @@ class Setting implements AsyncDisposable {
     this.#backend = backend;
     this.flows = new Flows(new TokenStates(epoch, 1000, 100), PATIENCE_MS);
     const runner = this.runner = new StepRunner(
-      this.cache,
       backend,
       (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
     );
+    runner.delete = deleteIn(this.cache);
     const commands = new RowCommands(this.flows, runner, null, null, fits);
     const source = databaseSource(this.flows, runner, commands, () => {});
     this.#loop = new RowLoop(this.cache, wrap(source), false);

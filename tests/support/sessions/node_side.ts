@@ -28,7 +28,7 @@ export class NodeSide extends RowsSide {
   protected override write(sent: wire.SentWrite): wire.SentReply {
     const [packed] = wire.packWrites([sent]);
     const [received] = wire.unpackWrites(packed!.block);
-    const due = { seq: 1, grantedMs: 0, keys: [received!.request.key] };
+    const due = { seq: 1, grantedMs: 0, keys: [received!.request.key], prefixes: [] };
     this.delete(wire.unpackDue(wire.packDue(due), 0, 0).keys);
     const block = wire.packReplies([this.execute(received!)]);
     const [reply] = wire.unpackReplies(block, packed!.writes);

@@ -54,7 +54,7 @@ testDatabases(
       using client = await origin.connect();
       await untilReads([client], "name:Chess", "2");
       await unnoticed("Go");
-      await origin.line("the schema has changed; all caches are emptied");
+      await origin.line("the schema has changed; all cached rows are deleted");
       await untilReads([client], "name:Chess", "");
       await untilReads([client], "name:Go", "2");
       // A query that has become wrong, until it is right again.
@@ -67,7 +67,7 @@ testDatabases(
     }
     await unnoticed("Senet");
     await using origin = await shop.start();
-    await origin.line("the schema has changed; all caches are emptied");
+    await origin.line("the schema has changed; all cached rows are deleted");
     assertEquals(origin.lines.filter((line) => line.includes("all caches")).length, 1);
   },
   ["SQLite"],
@@ -96,14 +96,14 @@ testDatabases(
   (database) =>
     withOrigin(database, async ({ shop, origin, client }) => {
       await shop.writer.write("ALTER TABLE product ALTER COLUMN name TYPE text USING upper(name)");
-      await origin.line("all caches are emptied");
+      await origin.line("all cached rows are deleted");
       await untilReads([client], "name:Chess", "");
       await untilReads([client], "name:CHESS", "2");
       await shop.writer.write("CREATE INDEX more ON product (code); ANALYZE product");
       await shop.writer.write("UPDATE product SET name = 'Go' WHERE id = 2");
       await untilReads([client], "name:CHESS", "");
       // The first one is that of the new slot.
-      const gaps = origin.lines.filter((line) => line.includes("all caches are emptied"));
+      const gaps = origin.lines.filter((line) => line.includes("all cached rows are deleted"));
       assertEquals(gaps.length, 2, gaps.join("\n"));
     }),
   ["PostgreSQL"],
@@ -198,13 +198,13 @@ testDatabases(
       await using origin = await shop.start();
       using client = await origin.connect();
       await untilReads([client], "name:Chess", "2");
-      assert(!origin.lines.some((line) => line.includes("all caches are emptied")));
+      assert(!origin.lines.some((line) => line.includes("all cached rows are deleted")));
     }
     await write("ALTER PUBLICATION leased DROP TABLE product");
     await write("UPDATE product SET name = 'Go' WHERE id = 2");
     await write("ALTER PUBLICATION leased ADD TABLE product");
     await using origin = await shop.start();
-    await origin.line(/what views read has changed: .*; all caches are emptied/);
+    await origin.line(/what views read has changed: .*; all cached rows are deleted/);
   },
   ["PostgreSQL"],
 );

@@ -39,8 +39,7 @@ function kindsOf(steps: readonly FlowStep[]): string[] {
 
 class Setting {
   readonly states = new TokenStates(EPOCH, 3, 10);
-  readonly nodes = { size: 0 };
-  readonly flows = new Flows(this.states, PATIENCE_MS, this.nodes);
+  readonly flows = new Flows(this.states, PATIENCE_MS);
 }
 
 function writeOf(key: string, more: Partial<GroupWrite> = {}): GroupWrite {
@@ -120,22 +119,17 @@ Deno.test("a right is renewed from before the question; none is left after a tak
   assertEquals([said, other.isDeposed], [["end", "end"], false]);
 });
 
-Deno.test("a write takes a token, deletes here, in nodes and then writes, and leaves no token", () => {
-  const { flows, states, nodes } = new Setting();
-  nodes.size = 1;
+Deno.test("a write takes a token, deletes and then writes, and leaves no token", () => {
+  const { flows, states } = new Setting();
   const edit = { flags: 1, data: new Uint8Array(3) };
   const group = [writeOf("a", { edit, connection: 7, sinceMs: 5 }), writeOf("b")];
   const seen: boolean[] = [];
   const { steps, result } = play(flows.write(group), {
-    invalidateHere: [FREE],
-    invalidateNodes: [
-      () => (seen.push(states.isCacheable("a"), states.isCacheable("b")), undefined),
-    ],
+    delete: [() => (seen.push(states.isCacheable("a"), states.isCacheable("b")), [true, true])],
     writeRows: [[committed(4), { kind: "refused", row: null }]],
   });
   assertEquals(steps, [
-    { kind: "invalidateHere", keys: ["a", "b"], connections: [7, 0] },
-    { kind: "invalidateNodes", keys: ["a", "b"] },
+    { kind: "delete", keys: ["a", "b"], prefixes: [], writers: [7, 0] },
     {
       kind: "writeRows",
       writes: [
@@ -152,17 +146,17 @@ Deno.test("a write takes a token, deletes here, in nodes and then writes, and le
   assertEquals([groups, writesCommitted, writesRefused], [1, 1, 1]);
 });
 
-Deno.test("a row that another connection has locked is not written, nor deleted in nodes; the others are", () => {
-  const { flows, states, nodes } = new Setting();
-  nodes.size = 1;
+Deno.test("a row that another connection has locked is not written; the others are", () => {
+  const { flows, states } = new Setting();
   const { steps, result } = play(flows.write([writeOf("a"), writeOf("b")]), {
-    invalidateHere: [[false, true]],
+    delete: [[false, true]],
     writeRows: [[committed(1)]],
   });
   assertEquals(result, [{ kind: "locked" }, committed(1)]);
-  assertEquals(steps[1], { kind: "invalidateNodes", keys: ["b"] });
-  const alone = play(flows.write([writeOf("a")]), { invalidateHere: [[false]] });
-  assertEquals([kindsOf(alone.steps), alone.result], [["invalidateHere"], [{ kind: "locked" }]]);
+  const [, written] = steps;
+  assertEquals(written?.kind === "writeRows" && written.writes.map(({ key }) => key), ["b"]);
+  const alone = play(flows.write([writeOf("a")]), { delete: [[false]] });
+  assertEquals([kindsOf(alone.steps), alone.result], [["delete"], [{ kind: "locked" }]]);
   assertEquals([flows.counts.writesFailed, states.isCacheable("a")], [2, true]);
 });
 
@@ -171,7 +165,7 @@ Deno.test("a write under a token of its writer uses it up, carries its tag, and 
   const id = states.get("a", "me");
   const group = [writeOf("a", { tokenId: id })];
   const { steps, result } = play(flows.write(group), {
-    invalidateHere: [FREE],
+    delete: [FREE],
     writeRows: [[committed(2)]],
   });
   const [, written] = steps;
@@ -198,7 +192,7 @@ Deno.test("a write that failed or is postponed leaves its writer's token as it w
     const id = states.get("a", "");
     const end: WriteResult = kind === "failed" ? { kind, reason: "full" } : { kind };
     const { result } = play(flows.write([writeOf("a", { tokenId: id }), writeOf("b")]), {
-      invalidateHere: [FREE],
+      delete: [FREE],
       writeRows: [[end, end]],
     });
     assertEquals(result, [end, end]);
@@ -224,13 +218,13 @@ Deno.test("an unknown outcome is asked for at once, and after pauses that double
   const { flows, states } = new Setting();
   const unknown = { kind: "unknown", reason: "no answer" } as const;
   const { steps, result } = play(flows.write([writeOf("a"), writeOf("b")]), {
-    invalidateHere: [FREE],
+    delete: [FREE],
     writeRows: [new Error("lost")],
     // After the first question only b is left.
     askOutcome: [committed(6), ...new Array(9).fill(unknown)],
   });
   assertEquals(kindsOf(steps), [
-    ...["invalidateHere", "writeRows", "askOutcome", "askOutcome"],
+    ...["delete", "writeRows", "askOutcome", "askOutcome"],
     ...["sleep 100", "askOutcome", "sleep 200", "askOutcome"],
   ]);
   assertEquals(result, [committed(6), unknown]);
@@ -246,7 +240,7 @@ Deno.test("a writer's own token stays out when the database says that it wrote n
   const { flows, states } = new Setting();
   const id = states.get("a", "");
   const written = play(flows.write([writeOf("a", { tokenId: id })]), {
-    invalidateHere: [FREE],
+    delete: [FREE],
     writeRows: [[{ kind: "unknown", reason: "lost" }]],
     askOutcome: [{ kind: "notApplied" }],
   });
@@ -261,7 +255,7 @@ Deno.test("a writer's own token stays out when the database says that it wrote n
 Deno.test("an origin that was taken over writes nothing, whenever it learns that", () => {
   const fenced = new Setting();
   const first = play(fenced.flows.write([writeOf("a"), writeOf("b")]), {
-    invalidateHere: [FREE],
+    delete: [FREE],
     writeRows: [[{ kind: "fenced", epoch: 9 }, { kind: "fenced", epoch: 9 }]],
   });
   const failed = { kind: "failed", reason: BY } as const;
@@ -269,22 +263,21 @@ Deno.test("an origin that was taken over writes nothing, whenever it learns that
   const second = play(fenced.flows.write([writeOf("a")]));
   assertEquals([second.steps, second.result], [[], [failed]]);
   assertEquals([fenced.states.isCacheable("a"), fenced.flows.counts.writesFailed], [true, 3]);
-  const { flows, nodes } = new Setting();
-  nodes.size = 1;
+  const { flows } = new Setting();
   const meanwhile = play(flows.write([writeOf("a")]), {
-    invalidateHere: [FREE],
-    invalidateNodes: [() => {
+    delete: [() => {
       play(flows.read(["k"]), { readRows: [[{ ...ROW, epoch: 9 }]] });
+      return [true];
     }],
   });
-  assertEquals(kindsOf(meanwhile.steps), ["invalidateHere", "invalidateNodes"]);
+  assertEquals(kindsOf(meanwhile.steps), ["delete"]);
   assertEquals(meanwhile.result, [failed]);
 });
 
 Deno.test("writes beyond the number of tokens fail alone", () => {
   const { flows } = new Setting();
   const { result } = play(flows.write(["a", "b", "c", "d"].map((key) => writeOf(key))), {
-    invalidateHere: [FREE],
+    delete: [FREE],
     writeRows: [[committed(1), committed(1), committed(1)]],
   });
   assertEquals(result.slice(2), [
@@ -292,7 +285,7 @@ Deno.test("writes beyond the number of tokens fail alone", () => {
     { kind: "failed", reason: "too many update tokens" },
   ]);
   const all = play(flows.write([writeOf("a")]), {
-    invalidateHere: [FREE],
+    delete: [FREE],
     writeRows: [[committed(2)]],
   });
   assertEquals(all.result, [committed(2)], "all are free again");

@@ -16,7 +16,7 @@ class Member {
 
   constructor(session = "one") {
     const joining = this.flows.join();
-    assertEquals(joining.next().value!.kind, "dropRows");
+    assertEquals(joining.next().value!.kind, "delete");
     assertEquals(joining.next().value!.kind, "join");
     assert(joining.next({ session, grantedMs: GRANTED_MS }).done);
     assertEquals(this.deadlineMs, GRANTED_MS);
@@ -30,7 +30,7 @@ Deno.test("an answer to a node that has signed off renews nothing", () => {
   const { value } = member.flows.signOff().next();
   assertEquals(value, { kind: "leave", session: "one" });
   assertEquals(member.deadlineMs, ENDED);
-  assertThrows(() => serving.next({ seq: 0, keys: [], grantedMs: GRANTED_MS }));
+  assertThrows(() => serving.next({ seq: 0, keys: [], prefixes: [], grantedMs: GRANTED_MS }));
   assertEquals(member.deadlineMs, ENDED);
 });
 

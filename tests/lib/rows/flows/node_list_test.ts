@@ -1,3 +1,4 @@
+import { keySet } from "../../../support/key_sets.ts";
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { NodeList, NODES_MAX } from "../../../../lib/rows/flows/node_list.ts";
 import { waitFor } from "../../../../lib/rows/flows/takeover.ts";
@@ -107,7 +108,7 @@ class World {
   #write(): void {
     if (this.#hasToken) return;
     this.#hasToken = true;
-    const deletion = this.#list.delete([KEY], this.nowMs);
+    const deletion = this.#list.delete(keySet(KEY), this.nowMs);
     const proceed = (): void => {
       if (
         this.#broken !== "a write does not wait for the node" &&
@@ -261,7 +262,7 @@ Deno.test("nodes whose time is over keep no room from others; members do", () =>
   };
   for (let index = 0; index < NODES_MAX; index++) join(`member${index}`, 0);
   assertEquals(join("late", 1), null);
-  list.delete([KEY], 3 * MEMBER_MS);
+  list.delete(keySet(KEY), 3 * MEMBER_MS);
   const after = join("after a write", 3 * MEMBER_MS)!;
   assert(list.isReadable(after));
   for (let index = 1; index < NODES_MAX; index++) join(`new${index}`, 3 * MEMBER_MS);
@@ -278,7 +279,7 @@ Deno.test("a node that asks and confirms nothing keeps a write waiting for one t
     const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
     const session = list.join("one", "", 0)!;
     list.renew(session, Infinity, 0);
-    const deletion = list.delete([KEY], 0);
+    const deletion = list.delete(keySet(KEY), 0);
     const endMs = waitFor(MEMBER_MS, DRIFT_SHARE);
     for (let nowMs = pauseMs; nowMs < endMs; nowMs += pauseMs) {
       const grantedMs = list.renew(session, Infinity, nowMs);
@@ -295,7 +296,7 @@ Deno.test("a node that confirms is granted its whole time again", () => {
   const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
   const session = list.join("one", "", 0)!;
   list.renew(session, Infinity, 0);
-  list.delete([KEY], 0);
+  list.delete(keySet(KEY), 0);
   assertEquals(list.renew(session, Infinity, 60), MEMBER_MS - 60);
   list.confirm(session, list.send(session, 10).seq);
   assertEquals(list.renew(session, Infinity, 61), MEMBER_MS);
@@ -308,7 +309,7 @@ Deno.test("a session is its node's only: no other text ends, renews, reads or co
   const other = list.join("other", "", 0)!;
   assertEquals([one, other], ["1-secret1", "2-secret2"]);
   for (const session of [one, other]) list.renew(session, Infinity, 0);
-  const deletion = list.delete([KEY], 0);
+  const deletion = list.delete(keySet(KEY), 0);
   list.send(one, 10);
   const guesses = [
     "",
@@ -336,7 +337,7 @@ Deno.test("a session is its node's only: no other text ends, renews, reads or co
     assertEquals(list.renew(guess, Infinity, 1), null, guess);
     assertEquals(list.isReadable(guess), false, guess);
     assertEquals(list.isPrompt(guess, 1), false, guess);
-    assertEquals(list.due(guess, 10), { seq: 0, keys: [] }, guess);
+    assertEquals(list.due(guess, 10), { seq: 0, keys: [], prefixes: [] }, guess);
     // It may have the name of another one.
     list.leave(list.join("one", guess, 1)!, 1);
     assert(list.isReadable(one) && list.isReadable(other) && !list.isDone(deletion, 1), guess);
@@ -352,7 +353,7 @@ Deno.test("a node confirms what was sent to it only, and no deletion that begins
   const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
   const session = list.join("one", "", 0)!;
   list.renew(session, Infinity, 0);
-  const first = list.delete(["a", "b"], 0);
+  const first = list.delete(keySet("a", "b"), 0);
   const refuse = (seq: number): void => {
     assertThrows(() => list.confirm(session, seq), RangeError, `confirms deletion ${seq}`);
   };
@@ -365,7 +366,7 @@ Deno.test("a node confirms what was sent to it only, and no deletion that begins
   list.confirm(session, list.send(session, 10).seq);
   assert(list.isDone(first, 0));
   // A number that was right before confirms nothing of a later write.
-  const later = list.delete(["a"], 0);
+  const later = list.delete(keySet("a"), 0);
   list.confirm(session, 2);
   refuse(3);
   assert(!list.isDone(later, 0));
@@ -376,7 +377,7 @@ Deno.test("a session that ends while a deletion has waited for it is told of, ho
     "it leaves": (list, session, nowMs) => list.leave(session, nowMs),
     "it joins again": (list, session, nowMs) => void list.join("one", session, nowMs),
     "it joins by another name": (list, session, nowMs) => void list.join("two", session, nowMs),
-    "a write goes on": (list, _, nowMs) => void list.delete([KEY], nowMs + 10 * MEMBER_MS),
+    "a write goes on": (list, _, nowMs) => void list.delete(keySet(KEY), nowMs + 10 * MEMBER_MS),
     "it is forgotten": (list, _, nowMs) => void list.forget("one", nowMs + 10 * MEMBER_MS),
   };
   for (const [name, end] of Object.entries(ends)) {
@@ -388,7 +389,7 @@ Deno.test("a session that ends while a deletion has waited for it is told of, ho
       list.delayed = (late) => told.push(late);
       const session = list.join("one", "", 0)!;
       list.renew(session, Infinity, 0);
-      if (waitedMs !== null) list.delete([KEY], 0);
+      if (waitedMs !== null) list.delete(keySet(KEY), 0);
       assert(list.isPrompt(session, 0));
       assertEquals(list.isPrompt(session, waitedMs ?? 0), !isTold, name);
       end(list, session, waitedMs ?? 0);
@@ -402,12 +403,12 @@ Deno.test("a node that joins again ends its session before; one that leaves ends
   const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
   const first = list.join("one", "", 0)!;
   list.renew(first, Infinity, 0);
-  const deletion = list.delete([KEY], 1);
+  const deletion = list.delete(keySet(KEY), 1);
   const second = list.join("one", first, 1)!;
   assertEquals([list.isReadable(first), list.isReadable(second)], [false, true]);
   assert(list.isDone(deletion, 1), "it has no rows any more");
   list.renew(second, Infinity, 1);
-  const later = list.delete([KEY], 2);
+  const later = list.delete(keySet(KEY), 2);
   list.leave(second, 2);
   assertEquals([list.isReadable(second), list.mayServe(2), list.size], [false, false, 0]);
   assert(list.isDone(later, 2));
@@ -451,7 +452,7 @@ Deno.test("no renewal is longer than the member time, at whatever moment it is a
       for (const atMs of [nowMs, nowMs + memberMs / 3]) {
         const grantedMs = list.renew(session, Infinity, atMs);
         assert(grantedMs !== null && grantedMs >= 0 && grantedMs <= memberMs, `${grantedMs} ms`);
-        list.delete([KEY], nowMs);
+        list.delete(keySet(KEY), nowMs);
       }
       list.leave(session, nowMs);
     }

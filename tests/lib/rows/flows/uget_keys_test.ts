@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { keySet } from "../../../support/key_sets.ts";
 import { UGET_KEYS_MAX, UgetKeys } from "../../../../lib/rows/flows/uget_keys.ts";
 
 const NOBODY = (): boolean => false;
@@ -8,7 +9,7 @@ Deno.test("the oldest keys are forgotten first, and a key that is asked for agai
   for (let key = 0; key < UGET_KEYS_MAX; key++) keys.add(`${key}`);
   keys.add("0");
   keys.add("one more");
-  keys.change(["0", "1", "2", "one more"], 0, NOBODY);
+  keys.change(keySet("0", "1", "2", "one more"), 0, NOBODY);
   assertEquals([keys.unsafe, keys.firstUnsafe], [3, "0"]);
 });
 
@@ -16,13 +17,13 @@ Deno.test("the log's name of an own write counts no more when all up to it is ap
   const keys = new UgetKeys();
   keys.write("k", true, 5);
   keys.add("k");
-  keys.change(["k"], 4, NOBODY);
+  keys.change(keySet("k"), 4, NOBODY);
   assertEquals(keys.unsafe, 0);
-  keys.change(["k"], 5, NOBODY);
+  keys.change(keySet("k"), 5, NOBODY);
   assertEquals(keys.unsafe, 1);
   for (let key = 0; key <= UGET_KEYS_MAX; key++) keys.write(`${key}`, true, 9);
   keys.add("0");
   keys.add("1");
-  keys.change(["0", "1"], 8, NOBODY);
+  keys.change(keySet("0", "1"), 8, NOBODY);
   assertEquals(keys.unsafe, 2, "the oldest write is forgotten");
 });

@@ -177,7 +177,7 @@ testDatabases(
       }
     });
     await write(database, "UPDATE kv SET value = 'two'");
-    await origin.line("does not exist; all caches are emptied");
+    await origin.line("does not exist; all cached rows are deleted");
     await client.ask(WAIT, "OK\r\n");
     for (const each of [client, reader]) {
       await each.ask("get k\r\n", "VALUE k 0 3\r\ntwo\r\nEND\r\n");

@@ -1,4 +1,7 @@
 // A follower's work, counts and reports for each set of changes; the test is the log and the caches.
+import type { KeySet } from "../../../../lib/databases/base/key_set.ts";
+import type { FlowStep } from "../../../../lib/rows/flows/steps.ts";
+import { keySet, shownKeys } from "../../../support/key_sets.ts";
 import { assertEquals } from "@std/assert";
 import { mock } from "node:test";
 import type { Backend } from "../../../../lib/databases/base/backend.ts";
@@ -27,12 +30,11 @@ class World {
     this.follower = new Follower(
       backend as unknown as Backend,
       {
-        expel: (keys) => {
-          return Promise.resolve(void this.done.push(`expel ${keys}`));
+        note: (changed) => {
+          const texts = shownKeys(changed);
+          if (texts.length > 0) this.done.push(`note ${texts}`);
         },
-        empty: () => {
-          return Promise.resolve(void this.done.push("empty"));
-        },
+        take: (step) => void this.done.push(`${step.kind} ${shownKeys(step as FlowStep & KeySet)}`),
       },
       ({ level, event, message }) => this.events.push(`${level} ${event}: ${message}`),
       (ms) => {
@@ -72,7 +74,7 @@ class World {
     position: bigint,
     more: Partial<Changes> = {},
   ): Promise<string[]> {
-    this.#send({ keys, position, isFlood: false, count: keys.length, ...more });
+    this.#send({ ...keySet(...keys), position, count: keys.length, ...more });
     return await this.settle();
   }
 
@@ -91,9 +93,13 @@ async function started(world = new World()): Promise<World> {
 Deno.test("changes are expelled, then confirmed, and counted", async () => {
   const world = await started();
   assertEquals(await world.settle(), ["open true", "begin"]);
-  assertEquals(await world.send(["a", "b"], 5n, { count: 3 }), ["expel a,b", "confirm 5"]);
+  assertEquals(await world.send(["a", "b"], 5n, { count: 3 }), [
+    "note a,b",
+    "delete a,b",
+    "confirm 5",
+  ]);
   assertEquals(await world.send([], 6n), ["confirm 6"], "nothing is expelled");
-  assertEquals(await world.send(["a", "b", "c"], 9n), ["expel a,b,c", "confirm 9"]);
+  assertEquals(await world.send(["a", "b", "c"], 9n), ["note a,b,c", "delete a,b,c", "confirm 9"]);
   const { counts, position, problem, retainedBytes } = world.follower;
   assertEquals(counts, { changes: 6, keys: 5, floods: 0, gaps: 0 });
   assertEquals([position, problem, retainedBytes], [9n, null, 7]);
@@ -101,27 +107,27 @@ Deno.test("changes are expelled, then confirmed, and counted", async () => {
   await world.follower.stop();
 });
 
-Deno.test("a flood empties everything, and is counted once", async () => {
+Deno.test("a flood deletes every row, and is counted once", async () => {
   const world = await started();
   await world.settle();
-  assertEquals(await world.send([], 5n, { isFlood: true, count: 12_000 }), ["empty", "confirm 5"]);
+  assertEquals(await world.send(["*"], 5n, { count: 12_000 }), ["note *", "delete *", "confirm 5"]);
   assertEquals(world.follower.counts, { changes: 12_000, keys: 0, floods: 1, gaps: 0 });
   await world.follower.stop();
 });
 
-Deno.test("a gap empties everything before the log begins, and is a problem until a change is confirmed", async () => {
+Deno.test("a gap deletes every row before the log begins, and is a problem until a change is confirmed", async () => {
   const world = new World();
   world.gaps.splice(0, 1, "the slot is new");
   world.endPosition = 40n;
   await started(world);
-  assertEquals(await world.settle(), ["open true", "empty", "begin"]);
+  assertEquals(await world.settle(), ["open true", "note *", "delete *", "begin"]);
   assertEquals(
     world.events[0],
-    "warning log_gap: changes of rows may be missing: the slot is new; all caches are emptied",
+    "warning log_gap: changes of rows may be missing: the slot is new; all cached rows are deleted",
   );
   const { follower } = world;
   assertEquals([follower.counts.gaps, follower.position, follower.problem], [
-    ...[1, 40n, "caches are being emptied: the slot is new"],
+    ...[1, 40n, "cached rows are being deleted: the slot is new"],
   ]);
   await world.send([], 41n);
   assertEquals([follower.problem, follower.position], [null, 41n]);
@@ -134,7 +140,7 @@ Deno.test("a log that ends is opened again after a pause, without ending the con
   await world.send(["a"], 5n);
   assertEquals(await world.fail("lost"), ["close", "sleep 500", "open false", "begin"]);
   assertEquals([world.follower.problem, world.follower.position], ["lost", 0n]);
-  assertEquals(await world.send(["a"], 5n), ["expel a", "confirm 5"]);
+  assertEquals(await world.send(["a"], 5n), ["note a", "delete a", "confirm 5"]);
   assertEquals(await world.follower.wait(5n, 1000), true, "positions count again");
   await world.follower.stop();
   assertEquals((await world.settle()).at(0), "close");

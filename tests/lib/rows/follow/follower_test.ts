@@ -37,7 +37,7 @@ class Log implements ChangeStream {
   async send(position: bigint): Promise<void> {
     await until(() => this.isWaiting);
     this.isWaiting = false;
-    this.#resolve({ keys: ["k"], isFlood: false, count: 1, position });
+    this.#resolve({ keys: ["k"], prefixes: [], count: 1, position });
     await until(() => this.confirmed.includes(position));
   }
 
@@ -74,10 +74,10 @@ async function withFollower(
       return Promise.resolve(log.end);
     },
   } as unknown as Backend;
-  const expeller = { expel: () => Promise.resolve(), empty: () => Promise.resolve() };
+  const context = { note: () => {}, take: () => {} };
   const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 1));
   const events: string[] = [];
-  const follower = new Follower(backend, expeller, ({ event }) => void events.push(event), pause);
+  const follower = new Follower(backend, context, ({ event }) => void events.push(event), pause);
   await follower.open();
   const run = follower.run();
   try {

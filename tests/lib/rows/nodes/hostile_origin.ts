@@ -38,7 +38,7 @@ export class HostileOrigin implements Disposable {
 
   constructor({ memberMs }: { memberMs: number }) {
     const joined = JSON.stringify({ session: "1-secret", grantedMs: memberMs, memberMs });
-    const renewal = blockReply(packDue({ seq: 0, grantedMs: memberMs, keys: [] }));
+    const renewal = blockReply(packDue({ seq: 0, grantedMs: memberMs, keys: [], prefixes: [] }));
     this.replies = new Map<string, Answer>([
       ["join", () => blockReply(joined)],
       ["poll", async () => {

@@ -8,7 +8,7 @@ import { blockReply, HostileOrigin } from "./hostile_origin.ts";
 // A membership of an origin that the test plays. The timers of the node are moved by the test.
 
 const MEMBER_MS = 1000;
-const EMPTY_DUE = blockReply(packDue({ seq: 0, grantedMs: MEMBER_MS, keys: [] }));
+const EMPTY_DUE = blockReply(packDue({ seq: 0, grantedMs: MEMBER_MS, keys: [], prefixes: [] }));
 
 /** A membership, and what it tells. */
 class Node implements AsyncDisposable {
@@ -34,8 +34,7 @@ class Node implements AsyncDisposable {
       prefixes: [""],
       expiry: "refuse",
       dial: { timeoutMs, login: null, caCert: null },
-      dropRows: () => Promise.resolve(),
-      deleteRows: () => {},
+      delete: () => {},
       report: ({ event, level, message }) => {
         this.events.push(event);
         this.messages.push(`${level} ${message}`);

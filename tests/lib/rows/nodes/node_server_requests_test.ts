@@ -1,4 +1,5 @@
 // Requests of nodes to an origin, one by one; the test is the database.
+import { keySet } from "../../../support/key_sets.ts";
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { mock } from "node:test";
 import type { Row } from "../../../../lib/databases/base/backend.ts";
@@ -34,6 +35,7 @@ class Origin implements Disposable {
     let secrets = 0;
     this.nodeServer = new NodeServer(new NodeList(() => `secret${++secrets}`, memberMs, 0.1), {
       right: this.right,
+      own: { invalidate: (keys) => keys.map(() => true), expel: () => {} },
       memberMs,
       prefixes: PREFIXES,
       expiry: "refuse",
@@ -169,7 +171,7 @@ Deno.test("a poll is answered after a quarter of the member time, half a second 
     await origin.tick(waitMs - 1);
     assertEquals(due, null);
     await origin.tick(1);
-    assertEquals(due, { seq: 0, grantedMs: memberMs, keys: [] });
+    assertEquals(due, { seq: 0, grantedMs: memberMs, keys: [], prefixes: [] });
   }
 });
 
@@ -288,7 +290,7 @@ Deno.test("the log tells what becomes of a node, and caches shows it", async () 
   void origin.ask("poll", session);
   await origin.tick(250);
   assertEquals(nodeServer.states[0]!.state, "member");
-  const deleted = nodeServer.delete(["a:k"]);
+  const deleted = nodeServer.delete(keySet("a:k"));
   await origin.tick(1120);
   await deleted;
   assertEquals(nodeServer.states[0]!.state, "lost");

@@ -1,3 +1,4 @@
+import { keySet } from "../../../support/key_sets.ts";
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { mock } from "node:test";
 import type { Read } from "../../../../lib/rows/flows/flows.ts";
@@ -27,6 +28,7 @@ class Origin implements Disposable {
       new NodeList(() => `secret${++secrets}`, MEMBER_MS, DRIFT_SHARE),
       {
         right: { isTimed: false, deadlineMs: 0, nowMs: () => this.nowMs },
+        own: { invalidate: (keys) => keys.map(() => true), expel: () => {} },
         memberMs: MEMBER_MS,
         prefixes: [""],
         expiry: "refuse",
@@ -47,6 +49,10 @@ class Origin implements Disposable {
     this.nowMs += ms;
     mock.timers.tick(ms);
     await settled();
+  }
+
+  async delete(): Promise<void> {
+    await this.nodeServer.delete(keySet("k"));
   }
 
   async ask(
@@ -122,7 +128,7 @@ Deno.test("of two questions of one session the first is answered at once, and bo
   await settled();
   assertMatch(first.value!, /^NODE 16\r\n/);
   assertEquals(second.value, undefined);
-  const deletion = watched(origin.nodeServer.delete(["k"]).then(() => true));
+  const deletion = watched(origin.delete().then(() => true));
   await settled();
   const due = wire.unpackDue(blockOf(second.value!), 0, MEMBER_MS);
   assertEquals([due.seq, due.keys], [1, ["k"]]);
@@ -135,7 +141,7 @@ Deno.test("of two questions of one session the first is answered at once, and bo
 Deno.test("a session that is not one's own, or a number that was not sent, does nothing", async () => {
   using origin = new Origin();
   const session = await origin.join("one");
-  const deletion = watched(origin.nodeServer.delete(["k"]).then(() => true));
+  const deletion = watched(origin.delete().then(() => true));
   for (
     const guess of ["-", "1-1", "1-", "1-secret2", "2-secret1", session.slice(0, -1), `${session}x`]
   ) {
@@ -169,7 +175,7 @@ Deno.test("a session that is not one's own, or a number that was not sent, does 
 /** A node that asks all the time and confirms nothing: how long a write waits for it. */
 async function delayOf(origin: Origin, session: string, stepMs: number): Promise<number> {
   const startMs = origin.nowMs;
-  const deletion = watched(origin.nodeServer.delete(["k"]).then(() => true));
+  const deletion = watched(origin.delete().then(() => true));
   while (deletion.value === undefined) {
     await origin.ask("poll", session);
     await origin.tick(stepMs);
@@ -199,7 +205,7 @@ Deno.test("a node that never confirms delays a write once, for its time and the 
     assert(delayMs <= waitFor(MEMBER_MS, DRIFT_SHARE) + 20, `${delayMs}`);
     assertMatch(origin.messages.at(-1)!, /node one is lost: .*, in \d+ ms at the earliest$/);
     // The next write does not wait.
-    const next = watched(origin.nodeServer.delete(["k"]).then(() => true));
+    const next = watched(origin.delete().then(() => true));
     await settled();
     assertEquals(next.value, true);
     assertEquals(await origin.ask("poll", session), OVER);
@@ -216,7 +222,7 @@ Deno.test("a node that confirms is not kept waiting by one that has taken its na
   using origin = new Origin();
   const honest = await origin.join("one");
   const hostile = await origin.join("one");
-  const deletion = watched(origin.nodeServer.delete(["k"]).then(() => true));
+  const deletion = watched(origin.delete().then(() => true));
   let confirmed = 0;
   for (let waitedMs = 0; deletion.value === undefined; waitedMs += 100) {
     assert(waitedMs <= 2 * MEMBER_MS);
@@ -236,7 +242,7 @@ Deno.test("a node that leaves lets the writes go on that wait for it", async () 
   using origin = new Origin();
   const session = await origin.join("one");
   const other = await origin.join("other");
-  const deletion = watched(origin.nodeServer.delete(["k"]).then(() => true));
+  const deletion = watched(origin.delete().then(() => true));
   await origin.ask("leave", session);
   await settled();
   assertEquals(deletion.value, undefined);

@@ -1,7 +1,6 @@
 import { assert, assertEquals, AssertionError, assertThrows } from "@std/assert";
 import * as wire from "../../../../lib/rows/nodes/wire.ts";
 import type { Read } from "../../../../lib/rows/flows/flows.ts";
-import { everyKeyOf } from "../../../../lib/databases/views/key_range.ts";
 import { StoreMode } from "../../../../store/operation.ts";
 import { Outcome } from "../../../../store/outcome.ts";
 import { RowKind } from "../../../../store/row_cache.ts";
@@ -187,13 +186,13 @@ Deno.test("a row that expires expires at a node, in the same second", () => {
 eachRound("keys, deletions and renewals arrive with every field", (values) => {
   const keys = [values.key(), values.key()];
   assertEquals(wire.unpackKeys(wire.packKeys(keys)), keys);
-  const prefix = everyKeyOf(values.key());
   const due = {
-    seq: values.whole(2 ** 52) + 3,
+    seq: values.whole(2 ** 52) + 4,
     grantedMs: values.whole(MEMBER_MS),
-    keys: [...keys, prefix],
+    keys,
+    prefixes: [values.key(), ""],
   };
-  assertEquals(wire.unpackDue(wire.packDue(due), due.seq - 3, MEMBER_MS), due);
+  assertEquals(wire.unpackDue(wire.packDue(due), due.seq - 4, MEMBER_MS), due);
 });
 
 Deno.test("a membership arrives with every field", () => {
@@ -306,7 +305,7 @@ Deno.test("an expiry time that another program has spoilt is none", () => {
 });
 
 Deno.test("a renewal is not longer than the membership, and its deletions go on from the last one", () => {
-  const ok = { seq: 5, grantedMs: MEMBER_MS, keys: ["a", "b"] };
+  const ok = { seq: 5, grantedMs: MEMBER_MS, keys: ["a", "b"], prefixes: [] as string[] };
   assertEquals(wire.unpackDue(wire.packDue(ok), 3, MEMBER_MS), ok);
   const cases = [
     { ...ok, grantedMs: MEMBER_MS + 1 },
@@ -319,6 +318,8 @@ Deno.test("a renewal is not longer than the membership, and its deletions go on 
     { ...ok, seq: 5.5 },
     { ...ok, seq: 2 ** 60 },
     { ...ok, keys: [] },
+    { ...ok, prefixes: ["p"] },
+    { ...ok, seq: 0, keys: [], prefixes: ["p"] },
     { ...ok, seq: 1000, keys: Array.from({ length: 257 }, (_, index) => `k${index}`) },
   ];
   for (const due of cases) {
@@ -410,7 +411,7 @@ Deno.test("whatever bytes arrive, they are a block or a WireError", () =>
     const writes = KINDS.map((kind) => writeOf(values, kind));
     const replies = writes.map((write) => replyTo(write, values));
     const reads = Array.from({ length: 4 }, () => readOf(values));
-    const due = { seq: 9, grantedMs: 100, keys: [values.key(), everyKeyOf("p")] };
+    const due = { seq: 9, grantedMs: 100, keys: [values.key()], prefixes: ["p"] };
     const joined = { session: "1-a", grantedMs: 1, memberMs: 2 };
     const takes: [Uint8Array, (block: Uint8Array) => unknown][] = [
       [wire.packWrites([SET, SET])[0]!.block, wire.unpackWrites],

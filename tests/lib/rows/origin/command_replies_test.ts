@@ -1,7 +1,9 @@
 // Commands of rows and their replies, over a database in memory.
+import { deleteIn } from "../../../support/delete_in.ts";
 import { assertEquals, assertRejects } from "@std/assert";
 import { type Edit, SQLITE_MEMORY } from "../../../../lib/databases/base/backend.ts";
-import { EVERY_ROW, everyKeyOf } from "../../../../lib/databases/views/key_range.ts";
+import { EVERY_ROW } from "../../../../lib/databases/base/key_set.ts";
+import { keySet } from "../../../support/key_sets.ts";
 import { SqliteBackend } from "../../../../lib/databases/sqlite/backend.ts";
 import { Flows } from "../../../../lib/rows/flows/flows.ts";
 import { TokenStates } from "../../../../lib/rows/flows/token_states.ts";
@@ -40,7 +42,8 @@ class Setting implements AsyncDisposable {
   constructor({ follows = false, hasNodes = false } = {}) {
     const rows = { rows: { prefixes: [""], expiry: "refuse" as const } };
     const cache = formatCache(new Memory(createSharedMemory(storeOptions(rows))));
-    this.runner = new StepRunner(cache, this.backend, () => Promise.resolve());
+    this.runner = new StepRunner(this.backend, () => Promise.resolve());
+    this.runner.delete = deleteIn(cache);
     const wait = (position: bigint, ms: number): Promise<boolean> => {
       this.asked.push(["wait", position, ms]);
       return Promise.resolve(this.isInTime);
@@ -275,12 +278,12 @@ Deno.test("a change after uget has said C is unsafe, unless its writer holds a t
   const [, id] = (await setting.ask("token get l")).trim().split(" ");
   await setting.check([[`uput l 0 1 ${id}\nx`, "STORED 1\r\n"]]);
   assertEquals(unsafe(), 1, "its writer has deleted it");
-  flows.noteChanges(["l"], -Infinity);
+  flows.noteChanges(keySet("l"), -Infinity);
   assertEquals(unsafe(), 1);
   await setting.ask("uget l");
-  flows.noteChanges(["l"], -Infinity);
+  flows.noteChanges(keySet("l"), -Infinity);
   assertEquals(unsafe(), 1, "the log names the own write once more");
-  flows.noteChanges(["l", "m", "m"], Infinity);
+  flows.noteChanges(keySet("l", "m", "m"), Infinity);
   assertEquals([unsafe(), flows.ugetKeys.firstUnsafe], [3, "k"]);
   await setting.ask("uread k");
   await set("k");
@@ -292,7 +295,7 @@ Deno.test("a change after uget has said C is unsafe, unless its writer holds a t
   await setting.ask("uget o");
   states.get("o", "");
   await setting.ask("uget o");
-  flows.noteChanges(["o"], Infinity);
+  flows.noteChanges(keySet("o"), Infinity);
   assertEquals(unsafe(), 3);
   const held = states.get("p", "");
   await setting.ask("uget p");
@@ -300,9 +303,9 @@ Deno.test("a change after uget has said C is unsafe, unless its writer holds a t
   await set("p");
   assertEquals(unsafe(), 3, "the answer was N");
   await setting.ask("uget view:1 view:2 row:1");
-  flows.noteChanges([everyKeyOf("view:")], Infinity);
+  flows.noteChanges(keySet("view:*"), Infinity);
   assertEquals(unsafe(), 5);
-  flows.noteChanges([EVERY_ROW], Infinity);
+  flows.noteChanges(EVERY_ROW, Infinity);
   assertEquals(unsafe(), 6, "row:1; o has a token");
 });
 

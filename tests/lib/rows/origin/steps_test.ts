@@ -17,7 +17,6 @@ import { StartError } from "../../../../lib/rows/origin/start_error.ts";
 import { StepRunner } from "../../../../lib/rows/origin/step_runner.ts";
 import { parseViews } from "../../../../lib/databases/views/views_file.ts";
 import { latin1Text } from "../../../../store/base/bytes.ts";
-import type { Cache } from "../../../../store/cache.ts";
 
 type Step = FlowStep;
 
@@ -31,7 +30,7 @@ class World {
       return this.answers[String(name)]?.() ?? Promise.resolve(String(name));
     },
   });
-  readonly runner = new StepRunner({} as Cache, this.backend, (ms) => {
+  readonly runner = new StepRunner(this.backend, (ms) => {
     this.calls.push(["sleep", ms]);
     return Promise.resolve();
   });
@@ -72,9 +71,13 @@ Deno.test("each step becomes its call, and the answer its result", async () => {
   const world = new World();
   await world.run({ kind: "sleep", ms: 9 });
   assertEquals(world.calls, [["sleep", 9]]);
-  world.runner.invalidateNodes = (keys) => Promise.resolve(void world.calls.push([...keys]));
-  await world.run({ kind: "invalidateNodes", keys: ["a", "b"] });
-  assertEquals(world.calls[1], ["a", "b"]);
+  const deletion = { kind: "delete", keys: ["a", "b"], prefixes: ["c"], writers: [1, 0] } as const;
+  world.runner.delete = (rows) => [rows === deletion, false];
+  assertEquals(await world.run(deletion), [true, false]);
+  assertEquals(world.runner.times.delete.count, 0, "it did not wait");
+  world.runner.delete = (rows) => Promise.resolve([rows === deletion]);
+  assertEquals(await world.run(deletion), [true]);
+  assertEquals(world.runner.times.delete.count, 1);
 });
 
 Deno.test("a flow gets the error of its step, and may go on; one that it does not catch ends it", async () => {
