@@ -176,3 +176,60 @@ Deno.test("keys of every length and any bytes have leases", () => {
   });
   assertEquals(store.cache.leases.table.count, 0);
 });
+
+/** The latest second up to which the key is dirty; 0: it is not. */
+function dirtyUntil(store: TestStore, key: string): number {
+  store.store(SET, key, "probe");
+  return store.cache.deadlineSec(store.item(key));
+}
+
+Deno.test("a key is dirty until the latest deadline of the leases that plain sets met", () => {
+  for (const [first, second] of [[20, 50], [50, 20]] as const) {
+    using store = new TestStore();
+    for (const seconds of [first, second]) {
+      lease(store, "k", seconds);
+      store.store(SET, "k", "x", { deadlineSec: START_SEC + 1 });
+      store.clock(1000 * (seconds === first ? 1 : 2));
+    }
+    const last = Math.max(START_SEC + first, START_SEC + 1 + second);
+    assertEquals(dirtyUntil(store, "k"), last, `${first}, then ${second}`);
+  }
+});
+
+Deno.test("a lease that is given back leaves the key as it was: dirty, or not", () => {
+  for (const isDirty of [true, false]) {
+    using store = new TestStore();
+    if (isDirty) {
+      lease(store, "k", 50);
+      store.store(SET, "k", "x", { deadlineSec: START_SEC + 1 });
+      store.clock(1000);
+    }
+    const id = lease(store, "k", 20);
+    assertEquals(store.remove("k", withId(id)), Outcome.DELETED);
+    assertEquals(store.cache.leases.count, isDirty ? 1 : 0);
+    assertEquals(dirtyUntil(store, "k"), isDirty ? START_SEC + 50 : 0);
+  }
+});
+
+Deno.test("a new record has nothing of the one whose memory it gets", () => {
+  using store = new TestStore();
+  lease(store, "old", 500);
+  store.store(SET, "old", "x");
+  assertEquals(dirtyUntil(store, "old"), START_SEC + 500);
+  store.remove("old");
+  assertEquals(store.cache.leases.count, 0);
+  const id = lease(store, "new", 10);
+  assertEquals(store.remove("new", withId(id)), Outcome.DELETED);
+  assertEquals(dirtyUntil(store, "new"), 0);
+});
+
+Deno.test("a record that is over is not counted as dropped when the table is full", () => {
+  using store = new TestStore({ leaseEntries: 4 });
+  for (let key = 0; key < 4; key++) lease(store, `k${key}`, key === 0 ? 1 : 100);
+  store.clock(2000);
+  lease(store, "one more", 10);
+  assertEquals(stat(store, "lease_dropped"), 0);
+  lease(store, "two more", 10);
+  assertEquals(stat(store, "lease_dropped"), 1);
+  assertEquals(store.memory.control[CONTROL.LEASE_CURR], 4);
+});

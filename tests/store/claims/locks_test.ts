@@ -337,3 +337,51 @@ Deno.test("a set too large by the holder removes the item and the lock, by anoth
   assertEquals(store.cache.locks.count, 0);
   store.check();
 });
+
+Deno.test("waits end in time when the clock of milliseconds wraps", () => {
+  const BEFORE_WRAP_MS = 2 ** 31 - 500;
+  using store = storeWith("k");
+  const { waiters } = store.cache.locks;
+  store.clock(BEFORE_WRAP_MS);
+  store.lock("k", A);
+  store.lock("k", B, { waitMs: 1000 });
+  const { waiter } = store.operation;
+  for (const afterMs of [100, 999, 1000]) {
+    store.clock(BEFORE_WRAP_MS + afterMs);
+    store.cache.maintain();
+    const state = afterMs < 1000 ? WaiterState.WAITING : WaiterState.TIMED_OUT;
+    assertEquals(waiters.stateOf(waiter), state, `after ${afterMs} ms`);
+  }
+  assertEquals(store.memory.stats[STAT.lock_wait_ms], 1000);
+  waiters.remove(waiter);
+});
+
+Deno.test("a lock that passes to a waiter is as old as its new holder's", () => {
+  using store = storeWith("k");
+  const { locks } = store.cache;
+  store.clock(5000);
+  store.lock("k", A);
+  const row = locks.rowOf(store.item("k"));
+  const sinceSec = locks.sinceSec(row);
+  store.lock("k", B, { waitMs: 9000 });
+  const { waiter } = store.operation;
+  store.clock(9000);
+  assertEquals(locks.sinceSec(row), sinceSec);
+  store.unlock("k", A);
+  assertEquals([locks.ownerOf(row), locks.sinceSec(row)], [B, sinceSec + 4]);
+  locks.waiters.remove(waiter);
+});
+
+Deno.test("an unlocked item is swept at its deadline, although the sweep passed it by before", () => {
+  using store = new TestStore();
+  store.store(SET, "k", "1", { deadlineSec: 20 });
+  store.store(SET, "other", "1", { deadlineSec: 10 });
+  store.lock("k", A);
+  store.clock(15_000);
+  while (store.cache.maintain());
+  assertEquals(store.memory.control[CONTROL.ITEM_COUNT], 1);
+  assertEquals(store.unlock("k", A), Outcome.OK);
+  store.clock(30_000);
+  while (store.cache.maintain());
+  assertEquals(store.memory.control[CONTROL.ITEM_COUNT], 0);
+});
