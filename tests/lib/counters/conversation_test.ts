@@ -88,6 +88,72 @@ Deno.test("requests get yrmcds's replies, one by one, all together, and cut anyw
   }
 });
 
+Deno.test("each reply has its own request's opaque, those of a Dump included", () => {
+  const withOpaque = (packets: string, opaque: number): string => {
+    let marked = "";
+    for (let left = packets; left.length > 0; left = left.slice(packetLength(left))) {
+      marked += left.slice(0, 8) + u32(opaque) + left.slice(12, packetLength(left));
+    }
+    return marked;
+  };
+  const session = SESSION.map(([request, reply], index) => [
+    withOpaque(request, 0x01020304 * (index + 1)),
+    withOpaque(reply, 0x01020304 * (index + 1)),
+  ]);
+  for (const pieceMax of [Infinity, 1000]) {
+    const bench = new CounterBench();
+    const replies = bench.feed(
+      connect(bench),
+      session.map(([request]) => request).join(""),
+      pieceMax,
+    );
+    assertEquals(replies, session.map(([, reply]) => reply).join(""));
+  }
+});
+
+Deno.test("a body of 30 MiB is skipped, and not kept; one more byte is refused", () => {
+  const most = 30 * 2 ** 20;
+  const bench = new CounterBench();
+  const refused = connect(bench);
+  bench.feed(refused, counterRequest(0x00, "", { bodyLength: most + 1 }));
+  assertEquals(refused.state, ConversationState.CLOSING);
+  const conversation = connect(bench);
+  const piece = "x".repeat(2 ** 20);
+  let replies = bench.feed(conversation, counterRequest(0x00, "", { bodyLength: most }));
+  for (let count = 0; count < 30; count++) {
+    replies += bench.feed(conversation, piece);
+    assertLess(conversation.keptCapacity, 100_000);
+  }
+  assertEquals(replies, counterReply(0x00));
+  assertEquals(conversation.keptCapacity, 0);
+  assertEquals(bench.feed(conversation, noop()), counterReply(0x00));
+});
+
+Deno.test("connections that have ended are counted no longer", () => {
+  const bench = new CounterBench();
+  const connections = (): (number | undefined)[] => {
+    const stats = new Map(bench.state.stats());
+    return ["curr_connections", "total_connections"].map((name) => stats.get(name));
+  };
+  const [a, b] = [connect(bench), connect(bench)];
+  assertEquals(connections(), [2, 2]);
+  a.end();
+  assertEquals(connections(), [1, 2]);
+  connect(bench);
+  b.end();
+  assertEquals(connections(), [1, 3]);
+});
+
+Deno.test("an interval begins at its second, and those that nobody saw are counted", () => {
+  const bench = new CounterBench(1e7, 10);
+  const conversation = connect(bench);
+  for (const [nowSec, intervals] of [[9, 0], [10, 1], [19, 1], [20, 2], [59, 5], [60, 6]]) {
+    bench.nowSec = nowSec!;
+    bench.feed(conversation, noop());
+    assertEquals(new Map(bench.state.stats()).get("gc_count"), intervals, `at ${nowSec} s`);
+  }
+});
+
 Deno.test("a body of an impossible length is refused, and ends the connection", () => {
   const bench = new CounterBench();
   const conversation = connect(bench);
