@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import {
   Activity,
+  type ConnectionId,
   ConnectionKind,
   ConnectionTable,
   LISTENERS_MAX,
@@ -94,4 +95,42 @@ Deno.test("ConnectionTable keeps to its bound of listeners", () => {
   const table = newTable(1);
   for (let number = 0; number < LISTENERS_MAX + 3; number++) table.addListener(`tcp:h:${number}`);
   assertEquals(table.listeners().length, LISTENERS_MAX);
+});
+
+Deno.test("rows that were given back are all given again, with nothing of their last connection", () => {
+  const table = newTable(5);
+  const open = (thread: number, nowSec: number): ConnectionId =>
+    table.open(ConnectionKind.TCP, thread, `tcp:h:${thread}`, LISTENER, nowSec);
+  let ids = Array.from({ length: 5 }, (_, index) => open(index, 10));
+  for (let round = 1; round < 4; round++) {
+    for (const id of ids) {
+      table.seen(id, 1000);
+      table.setActivity(id, Activity.WRITING);
+    }
+    const closed = ids.filter((_, index) => index !== 2);
+    for (const id of closed) {
+      table.close(id);
+      assertEquals([table.peerOf(id), table.threadOf(id), table.isOpen(id)], ["?", 0, false]);
+    }
+    const opened = closed.map((_, index) => open(10 * round + index, 20));
+    assertEquals(new Set(opened.map((id) => table.rowOf(id))).size, 4);
+    for (const [index, id] of opened.entries()) {
+      const thread = 10 * round + index;
+      assertEquals([table.peerOf(id), table.threadOf(id)], [`tcp:h:${thread}`, thread]);
+      assertEquals(table.seenAtSec(id), 20);
+    }
+    const seen = [...table].map(({ seenAtSec, activity }) => `${seenAtSec} ${activity}`).sort();
+    assertEquals(seen, ["1000 1", "20 0", "20 0", "20 0", "20 0"]);
+    assertEquals(open(0, 10), NO_OWNER);
+    assertEquals(table.openCount, 5);
+    ids = [...opened.slice(0, 2), ids[2]!, ...opened.slice(2)];
+  }
+});
+
+Deno.test("a connection's number counts on from the listeners", () => {
+  const table = newTable(3);
+  for (const name of ["a", "b", "a"]) table.addListener(name);
+  const ids = [1, 2, 3].map(() => table.open(ConnectionKind.TCP, 0, "p", "b", 2));
+  assertEquals(ids.map((id) => [table.rowOf(id), table.numberOf(id)]), [[0, 2], [1, 3], [2, 4]]);
+  assertEquals([...table].map(({ listener }) => listener), ["b", "b", "b"]);
 });

@@ -3,6 +3,7 @@ import { WaiterState } from "../../../store/cache.ts";
 import { StoreMode } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { CONTROL } from "../../../store/memory/memory.ts";
+import { TOKEN_RECORD as RECORD, TokenRecordType } from "../../../store/memory/token_record.ts";
 import { STAT } from "../../../store/stats.ts";
 import { randomFrom } from "../../support/random.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
@@ -12,6 +13,7 @@ import { queuedRecords } from "../../support/queued_records.ts";
 const A = 1;
 const B = 2;
 const { SET } = StoreMode;
+const encode = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 function stat(store: TestStore, name: keyof typeof STAT): number {
   return store.memory.stats[STAT[name]]!;
@@ -161,7 +163,6 @@ Deno.test("a full queue of the journal refuses tokens, but no release", () => {
 
 Deno.test("the journal brings back tokens and raises ids", () => {
   const store = new TestStore({ tokenPersistence: "journal", tokenEntries: 16 });
-  const encode = (text: string): Uint8Array => new TextEncoder().encode(text);
   const { journal } = store.cache;
   const id = 2 ** 52;
   const { startedUnixSec } = store.memory.options;
@@ -191,6 +192,124 @@ Deno.test("the journal brings back tokens and raises ids", () => {
     journal.restore(encode(`key ${count}`), encode(""), encode(""), 1_700_000_000, 100 + count);
   }
   assertEquals(journal.restore(encode("one more"), encode(""), encode(""), 0, 50), false);
+});
+
+Deno.test("a token of the journal ends what a snapshot has stored under its key", () => {
+  using store = new TestStore({ tokenPersistence: "journal" });
+  for (const key of ["k", "other"]) store.store(SET, key, "of a snapshot");
+  store.cache.journal.restore(encode("k"), encode(""), encode(""), 1_700_000_000, 50);
+  assertEquals([store.get("k"), store.get("other")], [undefined, "of a snapshot"]);
+});
+
+Deno.test("a quarantine that a journal brings back, or that a lost one makes, ends all values", () => {
+  for (const begin of ["restoreQuarantine", "close"] as const) {
+    using store = new TestStore({ tokenPersistence: "journal" });
+    const { journal, tokens } = store.cache;
+    store.store(SET, "k", "x");
+    const lease = store.getss("absent", 100);
+    assert(typeof lease === "object");
+    journal[begin](true);
+    assertEquals(store.get("k"), undefined);
+    assertEquals(store.store(SET, "k", "x"), Outcome.NOT_STORED);
+    assertEquals(journal.isQuarantined, begin === "restoreQuarantine");
+    // An operator ends a quarantine, not the lack of a journal.
+    tokens.quarantine(false);
+    const ended = begin === "restoreQuarantine" ? Outcome.STORED : Outcome.NOT_STORED;
+    assertEquals(store.store(SET, "k", "x"), ended);
+    journal.close(false);
+    assertEquals(store.store(SET, "k", "x"), Outcome.STORED);
+    const again = store.getss("absent", 100);
+    assert(typeof again === "object" && again.remain === 0, "the lease is gone, too");
+  }
+});
+
+Deno.test("syncs are counted as the journal counts them", () => {
+  using store = new TestStore({ tokenPersistence: "journal" });
+  for (const syncs of [1, 1, 5, 7]) {
+    store.cache.journal.noteSyncs(syncs);
+    assertEquals(stat(store, "token_journal_syncs"), syncs);
+  }
+});
+
+Deno.test("the release of a token that is not on the disk yet leaves it, and ends what is cached", () => {
+  using store = new TestStore({ tokenPersistence: "journal" });
+  const { inspector, tokens } = store.cache;
+  assertEquals(store.token("k", "me", { owner: A, thread: 0 }), Outcome.WAITING);
+  const { waiter } = store.operation;
+  const id = store.changedId();
+  const listed = (): number => {
+    let count = 0;
+    inspector.visitTokens(0, inspector.tokenBucketCount, () => count++);
+    inspector.visitTokensAfter(0, 10, () => count++);
+    return count;
+  };
+  assertEquals(store.releaseToken("k", id), Outcome.NOT_FOUND);
+  assertEquals([stat(store, "token_release"), stat(store, "token_release_unknown")], [0, 1]);
+  assertEquals([inspector.tokenCount, listed()], [1, 0]);
+  settle(store, true);
+  assertEquals(listed(), 2);
+  assertEquals(store.releaseToken("k", id), Outcome.OK);
+  tokens.waiters.remove(waiter);
+  store.store(SET, "k", "x");
+  assertEquals(store.releaseToken("k", id), Outcome.NOT_FOUND);
+  assertEquals(store.get("k"), undefined);
+});
+
+Deno.test("tokens are listed behind an id, so many at a time", () => {
+  const store = new TestStore();
+  const ids = ["a", "b", "c", "d"].map((key) => idOf(store.token(key)));
+  const { inspector } = store.cache;
+  const page = (afterId: number, most: number): [keys: string, passed: number] => {
+    let keys = "";
+    const passed = inspector.visitTokensAfter(afterId, most, ({ key }) => keys += key);
+    return [keys, passed];
+  };
+  assertEquals(page(0, 9), ["abcd", 0]);
+  assertEquals(page(0, 3), ["abc", 0]);
+  assertEquals(page(ids[0]!, 2), ["bc", 1]);
+  assertEquals(page(ids[2]!, 2), ["d", 3]);
+  assertEquals(page(ids[3]!, 2), ["", 4]);
+});
+
+Deno.test("quarantine removes locked values slice by slice, up to the last", () => {
+  const LOCKS = 600;
+  using store = new TestStore();
+  for (let key = 0; key < LOCKS; key++) {
+    store.store(SET, `k${key}`, "x");
+    assertEquals(store.lock(`k${key}`, A), Outcome.OK);
+  }
+  const { locks, tokens } = store.cache;
+  tokens.quarantine(true);
+  const left: number[] = [];
+  for (let from = 1; from !== 0;) {
+    from = tokens.removeLocked(from);
+    left.push(locks.count);
+  }
+  assertEquals(left, [LOCKS - 256, LOCKS - 512, 0]);
+  tokens.quarantine(false);
+  assertEquals(store.get("k0"), undefined);
+});
+
+Deno.test("quarantine is told to the journal, and its loss in a full queue, too", () => {
+  using store = new TestStore({ tokenPersistence: "journal", tokenEntries: 100_000 });
+  const { journal, tokens } = store.cache;
+  const types = (): number[] => {
+    const { bytes } = queuedRecords(journal.queue);
+    journal.queue.take(bytes.length);
+    const found: number[] = [];
+    for (let at = 0; at < bytes.length; at += RECORD.DATA) found.push(bytes[at]!);
+    return found;
+  };
+  store.token("key", "owner", { owner: A, thread: 0 });
+  tokens.waiters.remove(store.operation.waiter);
+  settle(store, true);
+  tokens.quarantine(true);
+  tokens.quarantine(false);
+  assertEquals(types(), [TokenRecordType.QUARANTINE_ON, TokenRecordType.QUARANTINE_OFF]);
+  assertEquals(journal.queue.takeRecordsLost(), false);
+  while (journal.queue.put(TokenRecordType.RELEASE, 0, 0, 0));
+  tokens.quarantine(true);
+  assertEquals(journal.queue.takeRecordsLost(), true);
 });
 
 /** Random operations on few keys, compared with a map of who has which tokens. */
