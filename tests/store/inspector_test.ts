@@ -2,8 +2,10 @@ import { assert, assertEquals } from "@std/assert";
 import { StoreMode } from "../../store/operation.ts";
 import { ByteRegion } from "../../store/base/bytes.ts";
 import { type ItemRef, NO_ITEM } from "../../store/cache.ts";
+import { createSharedMemory, Memory } from "../../store/memory/memory.ts";
+import { formatCache, RowKind } from "../../store/row_cache.ts";
 import { THREAD_STAT } from "../../store/stats.ts";
-import { TestStore } from "../support/store.ts";
+import { storeOptions, TestStore } from "../support/store.ts";
 
 const COUNT = 1000;
 
@@ -75,6 +77,7 @@ Deno.test("keys are compared with prefixes, and asked for blanks", () => {
     const _ of inspector.walkItems(null, (item) => {
       assert(inspector.keyStartsWith(item, bytesOf("")));
       assert(inspector.keyStartsWith(item, bytesOf("one")));
+      assert(inspector.keyStartsWith(item, bytesOf("one two")));
       assert(!inspector.keyStartsWith(item, bytesOf("two")));
       assert(!inspector.keyStartsWith(item, bytesOf("one two three")));
       assert(!inspector.isKeyOneWord(item));
@@ -101,4 +104,39 @@ Deno.test("resetStats clears statistics and keeps sizes", () => {
   assertEquals(inspector.sumOfClasses("cmd_set"), 0);
   assertEquals(inspector.itemBytes, bytes);
   assertEquals(inspector.control("ITEM_COUNT"), COUNT);
+});
+
+Deno.test("leases are listed while clients hold them", () => {
+  const memory = new Memory(createSharedMemory(storeOptions({
+    rows: { prefixes: ["row:"], expiry: "refuse" },
+  })));
+  const cache = formatCache(memory);
+  const store = new TestStore({}, { memory, cache });
+  const { inspector } = cache;
+  const listed = (): string[] => {
+    const keys: string[] = [];
+    const { leaseBucketCount } = inspector;
+    for (let bucket = 0; bucket < leaseBucketCount; bucket += 100) {
+      const end = Math.min(bucket + 100, leaseBucketCount);
+      inspector.visitLeases(bucket, end, ({ key, remainSec }) => keys.push(`${key} ${remainSec}`));
+    }
+    return keys.sort();
+  };
+  store.getss("short", 5);
+  store.getss("long", 50);
+  store.getss("dirty", 50);
+  store.store(StoreMode.SET, "dirty", "value");
+  // The database thread reads a row under a lease of its own.
+  const operation = store.operationOn("row:1", { owner: 1 });
+  cache.prefetch.addHash(operation);
+  const slot = cache.rows!.requests.take(RowKind.READ, operation, 1, 0);
+  cache.rows!.requests.submit(slot);
+  assertEquals(cache.rows!.take(1).length, 1);
+  assertEquals(cache.leases.count, 4);
+  assertEquals(listed(), ["long 50", "short 5"]);
+  store.clock(5000);
+  assertEquals(cache.leases.count, 4, "nothing has been swept");
+  assertEquals(listed(), ["long 45"]);
+  store.cache.flushAll(0);
+  assertEquals(listed(), []);
 });

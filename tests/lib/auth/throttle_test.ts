@@ -58,6 +58,27 @@ Deno.test("the addresses remembered are bounded; the one that failed longest ago
   ]);
 });
 
+Deno.test("an address that fails again is forgotten after those that do not", () => {
+  const throttle = new Throttle();
+  for (const name of ["again", "once"]) throttle.failed(name, 0);
+  throttle.failed("again", 1);
+  for (let index = 0; index < ADDRESSES_MAX - 1; index++) throttle.failed(`a${index}`, 2);
+  assertEquals(["again", "once"].map((name) => throttle.isSuspect(name)), [true, false]);
+});
+
+Deno.test("old failures are forgotten before the next one counts", () => {
+  const HALF_LIFE_MS = 60_000;
+  for (const halvings of [3, 30, 31, 32, 64, 1000]) {
+    const throttle = new Throttle();
+    for (let index = 0; index < 40; index++) throttle.failed("a", 0);
+    const ms = halvings * HALF_LIFE_MS;
+    const left = halvings === 3 ? 5 : 0;
+    for (let failures = left + 1; failures <= 6; failures++) {
+      assertEquals(throttle.failed("a", ms), failures === 6, `${failures} after ${halvings}`);
+    }
+  }
+});
+
 Deno.test("addressOf() names a client without its port, and an IPv6 network", () => {
   const peers = {
     "tcp:192.0.2.1:40000": "192.0.2.1",

@@ -221,6 +221,22 @@ Deno.test("an interval drops idle counters and resets the highest values", () =>
   assertEquals(new Map(bench.state.stats()).get("gc_count"), 3);
 });
 
+Deno.test("many idle counters are dropped by and by, with the requests that come", () => {
+  const COUNT = 2500;
+  const bench = new CounterBench(1e7, 10);
+  const conversation = connect(bench);
+  for (let index = 0; index < COUNT; index++) {
+    bench.feed(conversation, acquire(1, 1, `n${index}`) + release(1, `n${index}`));
+  }
+  bench.nowSec = 10;
+  const left: number[] = [];
+  for (let requests = 0; requests < 4; requests++) {
+    bench.feed(conversation, noop());
+    left.push(bench.state.counters.count);
+  }
+  assertEquals(left, [1500, 500, 0, 0]);
+});
+
 Deno.test("a long Dump is made as it is taken", () => {
   const bench = new CounterBench(1e8);
   const conversation = connect(bench);

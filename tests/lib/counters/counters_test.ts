@@ -148,3 +148,22 @@ Deno.test("acquire() never drops the counter it is asked for", () => {
   assertEquals(counters.acquire(a, name, 1, 1), OK);
   assertEquals(counters.usedBytes, 600 + 256 + 128);
 });
+
+Deno.test("the counter that has been idle longest goes first, since its last release", () => {
+  const bytes = 1 + 256;
+  const counters = new Counters(4 * bytes + 128);
+  const a: AcquiredResources = new Map();
+  const touch = (name: string): void => {
+    assertEquals(counters.acquire(a, name, 1, 9), OK);
+    counters.release(a, name, 1);
+  };
+  for (const name of ["a", "b", "c", "a"]) touch(name);
+  const names = (): string => Object.keys(sums(counters)).join("");
+  touch("d");
+  assertEquals(names(), "abcd", "all fit, to the last byte");
+  touch("e");
+  assertEquals(names(), "acde");
+  touch("f");
+  assertEquals(names(), "adef");
+  assertEquals(counters.usedBytes, 4 * bytes);
+});

@@ -3,6 +3,7 @@ import { WaiterState } from "../../../store/cache.ts";
 import { StoreMode } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { CONTROL } from "../../../store/memory/memory.ts";
+import { TOKEN_QUEUE } from "../../../store/memory/token_layout.ts";
 import { TOKEN_RECORD as RECORD, TokenRecordType } from "../../../store/memory/token_record.ts";
 import { STAT } from "../../../store/stats.ts";
 import { randomFrom } from "../../support/random.ts";
@@ -221,6 +222,20 @@ Deno.test("a quarantine that a journal brings back, or that a lost one makes, en
     const again = store.getss("absent", 100);
     assert(typeof again === "object" && again.remain === 0, "the lease is gone, too");
   }
+});
+
+Deno.test("waits for the disk end when the positions of records wrap", () => {
+  using store = new TestStore({ tokenPersistence: "journal" });
+  const { journal, tokens: { waiters } } = store.cache;
+  const words = new Int32Array(store.memory.shared.tokenQueue, 0, TOKEN_QUEUE.WORDS);
+  words[TOKEN_QUEUE.HEAD] = words[TOKEN_QUEUE.TAIL] = 2 ** 31 - 20;
+  assertEquals(store.token("k", "", { owner: A, thread: 0 }), Outcome.WAITING);
+  const { waiter } = store.operation;
+  journal.settleWaiters(2 ** 31 - 1);
+  assertEquals(waiters.stateOf(waiter), WaiterState.WAITING);
+  settle(store, true);
+  assertEquals(waiters.stateOf(waiter), WaiterState.GRANTED);
+  waiters.remove(waiter);
 });
 
 Deno.test("syncs are counted as the journal counts them", () => {
