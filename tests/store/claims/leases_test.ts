@@ -2,7 +2,7 @@ import { assert, assertEquals, assertLess } from "@std/assert";
 import type { Operation } from "../../../store/operation.ts";
 import { StoreMode } from "../../../store/operation.ts";
 import { STATE } from "../../../store/memory/item.ts";
-import { KEY_LENGTH_MAX } from "../../../store/limits.ts";
+import { KEY_LENGTH_MAX, MIB } from "../../../store/limits.ts";
 import { CONTROL } from "../../../store/memory/memory.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { STAT } from "../../../store/stats.ts";
@@ -73,6 +73,14 @@ Deno.test("a stub is a value to set, and a lease to those who ask for one", () =
   store.store(SET, "k", "", stub);
   assertEquals(store.store(SET, "k", "plain"), Outcome.STORED);
   assertEquals(store.cache.deadlineSec(store.item("k")), 0);
+});
+
+Deno.test("a stub that never ends is a lease without an end", () => {
+  using store = new TestStore();
+  store.store(SET, "k", "", { marks: STATE.STUB | STATE.WON });
+  const id = store.id("k");
+  store.clock(1_000_000);
+  assertEquals(store.getss("k", 10), { id, remain: -1 });
 });
 
 Deno.test("values that arrive in pieces are judged when they are complete", () => {
@@ -232,4 +240,21 @@ Deno.test("a record that is over is not counted as dropped when the table is ful
   lease(store, "two more", 10);
   assertEquals(stat(store, "lease_dropped"), 1);
   assertEquals(store.memory.control[CONTROL.LEASE_CURR], 4);
+});
+
+Deno.test("a lease stays when there is no memory for the number that would be made", () => {
+  using store = new TestStore({ memoryLimitBytes: MIB, evictions: false, leaseEntries: 16 });
+  const id = lease(store, "k", 50);
+  const value = "v".repeat(100);
+  let stored = 0;
+  for (const length of [100, 1]) {
+    while (store.store(SET, `key ${stored}`, value.slice(0, length)) === Outcome.STORED) stored++;
+  }
+  const fields = { vivify: true, initialLow: 7 };
+  assertEquals(store.add("k", 1, true, fields), Outcome.NO_MEMORY);
+  assertEquals(store.getss("k", 50), { id, remain: 50 });
+  for (let key = 0; key < stored; key++) store.remove(`key ${key}`);
+  assertEquals(store.add("k", 1, true, fields), Outcome.STORED);
+  assertEquals(store.get("k"), "7");
+  assertEquals(store.cache.deadlineSec(store.item("k")), START_SEC + 50, "the key is dirty");
 });

@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { type ItemRef, NO_ITEM } from "../../../store/cache.ts";
+import { MIB } from "../../../store/limits.ts";
 import { FREQUENCY_MASK, FREQUENCY_ONE, STATE } from "../../../store/memory/item.ts";
 import { type Operation, StoreMode } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
@@ -60,9 +61,13 @@ function ofItem(store: TestStore): Partial<Operation> {
   return { ...ID_WORDS, compareLow: cache.idLow(item), compareHigh: cache.idHigh(item) };
 }
 
+function newStore(): TestStore {
+  return new TestStore({ memoryLimitBytes: 4 * MIB });
+}
+
 /** A store whose item has flags, a deadline, two reads and these marks. */
 function storeWith(value: Uint8Array, marks: number, fields: Partial<Operation> = {}): TestStore {
-  const store = new TestStore();
+  const store = newStore();
   store.storeInPieces(SET, KEY, value, value.length || 1, {
     clientFlags: FLAGS,
     deadlineSec: DEADLINE_SEC,
@@ -73,8 +78,8 @@ function storeWith(value: Uint8Array, marks: number, fields: Partial<Operation> 
   return store;
 }
 
-/** One chunk; one chunk with a chain's words; a chain; a chain whose copy yields the mutex. */
-const LENGTHS = [3, 40, 30_000, 60_000, 200_000];
+/** One chunk, twice; a chain; a chain whose copy yields the mutex. */
+const LENGTHS = [3, 40, 40_000, 200_000];
 const MARKS = [0, STALE, STALE | WON, WON, KEY_BINARY, STUB | WON, KEY_BINARY | STALE | WON];
 
 /** The ways in which a value comes: as one; in pieces; with an id that the client chose. */
@@ -129,7 +134,7 @@ Deno.test("marks of a new value are the same in one piece and in several", () =>
   for (const put of Object.values(WAYS)) {
     for (const length of LENGTHS) {
       for (const marks of MARKS) {
-        using store = new TestStore();
+        using store = newStore();
         assertEquals(put(store, ADD, new Uint8Array(length), { marks }), Outcome.STORED);
         const { stale, won, stub, binary, reads, fetched } = stateOf(store);
         const has = (bit: number): boolean => (marks & bit) !== 0;
@@ -276,7 +281,7 @@ Deno.test("nothing outlives the deadline of a dirty key, however it is touched",
   const dirtySec = 62;
   for (const [way, touch] of Object.entries(TOUCHES)) {
     for (const [asked, given] of [[30, 30], [dirtySec, dirtySec], [90, dirtySec], [0, dirtySec]]) {
-      using store = new TestStore();
+      using store = newStore();
       store.getss(KEY, 60);
       assertEquals(store.store(SET, KEY, "dirty", { deadlineSec: 10 }), Outcome.STORED);
       touch(store, asked!);
