@@ -1,5 +1,10 @@
 import { assertEquals } from "@std/assert";
-import { UDP_DATAGRAM_BYTES_MAX, udpDatagrams, udpRequestId } from "../../../lib/net/udp_frames.ts";
+import {
+  UDP_DATAGRAM_BYTES_MAX,
+  udpDatagramCount,
+  udpDatagrams,
+  udpRequestId,
+} from "../../../lib/net/udp_frames.ts";
 import { bytesOf, textOf } from "../../support/sessions/side.ts";
 
 /** The answers to a request with id 7, as [number, count, text]. */
@@ -52,6 +57,22 @@ Deno.test("udpDatagrams() cuts a long reply into full datagrams", () => {
     [2, 3, reply.length - 2 * payload],
   ]);
   assertEquals(found.map(([, , text]) => text).join(""), reply);
+});
+
+Deno.test("a reply has as many datagrams as it needs, up to 65535", () => {
+  const payload = UDP_DATAGRAM_BYTES_MAX - 8;
+  const lengths = [1, payload, payload + 1, 2 * payload, 65535 * payload, 65535 * payload + 1];
+  assertEquals(lengths.map(udpDatagramCount), [1, 1, 2, 2, 65535, 0]);
+  for (const length of [payload, payload + 1]) {
+    const reply = `${"x".repeat(length - 2)}\r\n`;
+    const found = answers(`${reply}OK\r\n`);
+    const count = udpDatagramCount(length);
+    assertEquals(found.map(([number, of]) => [number, of]), [
+      ...Array.from({ length: count }, (_, number) => [number, count]),
+      [0, 1],
+    ]);
+    assertEquals(found.map(([, , text]) => text).join(""), `${reply}OK\r\n`);
+  }
 });
 
 Deno.test("udpDatagrams() takes binary packets apart, all of stat together", () => {
