@@ -198,7 +198,7 @@ function nameOf(path: string): string {
 const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [
   ["cache", "operation items/hash_index items/item_links items/queues items/values memory/item"],
   ["cache", "memory/memory memory/slabs space/allocator space/expiry space/flush"],
-  ["cache", "space/ghost operations/lookup operations/store operations/arithmetic operations/meta"],
+  ["cache", "operations/lookup operations/store operations/arithmetic operations/meta"],
   ["cache", "operations/parts operations/reserved"],
   ["inspector", "items/item_walk"],
   ["claims/locks", "operations/lock claims/write_guard check/check_locks claims/waiters"],
@@ -206,7 +206,7 @@ const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [
   ["claims/leases", "operations/lease check/check_leases"],
   [
     "claims/update_tokens",
-    "operations/token operations/journal claims/token_queue claims/token_waiters",
+    "operations/token operations/journal claims/token_waiters",
   ],
   ["claims/update_tokens", "check/check_tokens claims/token_view"],
   ["operations/long_copies", "items/prefetch"],

@@ -385,3 +385,13 @@ Deno.test("an unlocked item is swept at its deadline, although the sweep passed 
   while (store.cache.maintain());
   assertEquals(store.memory.control[CONTROL.ITEM_COUNT], 0);
 });
+
+Deno.test("a value that is locked and read has been read", () => {
+  using store = storeWith("k");
+  const { inspector } = store.cache;
+  store.clock(7000);
+  assertEquals(store.lockAndGet("k", A), Outcome.OK);
+  const { item } = store.operation;
+  const nowSec = store.memory.control[CONTROL.NOW_SEC]!;
+  assertEquals([inspector.wasFetched(item), inspector.accessedSec(item)], [true, nowSec]);
+});

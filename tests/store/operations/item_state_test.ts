@@ -68,6 +68,8 @@ function newStore(): TestStore {
 /** A store whose item has flags, a deadline, two reads and these marks. */
 function storeWith(value: Uint8Array, marks: number, fields: Partial<Operation> = {}): TestStore {
   const store = newStore();
+  // An item whose own id were older than the flush would be dead.
+  store.cache.flushAll(0);
   store.storeInPieces(SET, KEY, value, value.length || 1, {
     clientFlags: FLAGS,
     deadlineSec: DEADLINE_SEC,
@@ -237,6 +239,8 @@ Deno.test("an item that is emptied keeps its key's form, and its id unless it be
           const operation = store.operationOn(KEY, { clientFlags: 3, deadlineSec: 800 });
           const outcome = held(store.cache, () => store.cache.meta.empty(operation, stale));
           assertEquals(outcome, Outcome.OK);
+          const deleted = store.cache.inspector.sumOfClasses("delete_hits");
+          assertEquals(deleted, stale ? 0 : 1, "a stale value is no deletion");
           assertEquals(stateOf(store), {
             length: 0,
             flags: 3,
