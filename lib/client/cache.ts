@@ -33,7 +33,7 @@ import {
   type Token,
 } from "./flows/put.ts";
 import { putRowFlow, type RowEnd, settleRowFlow } from "./flows/put_row.ts";
-import type { Flow, Outcome } from "./flows/steps.ts";
+import type { ClientFlow, Outcome } from "./flows/steps.ts";
 import { Lanes, type Work } from "./lanes.ts";
 import {
   loadKey,
@@ -290,7 +290,7 @@ export class Cache<Value = any> extends Client<Value> {
     checkNumber("limitMs", limitMs, 0, MS_MAX);
     const row = value === undefined ? undefined : this.encode(key, value);
     const bytes = keyBytes(key);
-    const drive = async (flow: Flow<unknown, RowEnd>): Promise<RowEnd> =>
+    const drive = async (flow: ClientFlow<unknown, RowEnd>): Promise<RowEnd> =>
       await new Run<unknown>(this.#context as FlowContext<unknown>, NO_LOAD, { row }).drive(flow);
     return await traced("putRow", key, async () => {
       const end = await drive(putRowFlow(bytes, randomUUID(), limitMs));
@@ -436,7 +436,7 @@ export class Cache<Value = any> extends Client<Value> {
   }
 
   async #finish<Item extends string | Token, Result>(
-    flow: Flow<unknown, Put<Item>>,
+    flow: ClientFlow<unknown, Put<Item>>,
     commit: () => Promise<Result> | Result,
     retry: (items: readonly Item[]) => Promise<void>,
   ): Promise<Result> {

@@ -12,8 +12,8 @@ import {
   ValueTooLargeError,
 } from "./errors.ts";
 import type {
+  ClientFlow,
   Fill,
-  Flow,
   Held,
   KeyState,
   Loaded,
@@ -25,6 +25,7 @@ import type {
   StepResults,
 } from "./flows/steps.ts";
 import { claimKey, type Settings } from "./load_options.ts";
+import { runFlow } from "../flow/flow.ts";
 import * as requests from "./requests.ts";
 import type { Request } from "./wire.ts";
 
@@ -108,19 +109,8 @@ export class Run<Value> {
   }
 
   /** @returns The flow's result. */
-  async drive<Result>(flow: Flow<Value, Result>): Promise<Result> {
-    let next = flow.next();
-    while (!next.done) {
-      let result: StepResults<Value>[StepKind];
-      try {
-        result = await this.#execute(next.value);
-      } catch (error) {
-        next = flow.throw(error);
-        continue;
-      }
-      next = flow.next(result);
-    }
-    return next.value;
+  async drive<Result>(flow: ClientFlow<Value, Result>): Promise<Result> {
+    return await runFlow(flow, (step) => this.#execute(step));
   }
 
   #execute(
@@ -145,7 +135,7 @@ export class Run<Value> {
         this.#count("waits", []);
         return sleep(step.ms, this.#context.closing);
       case "commit":
-        return this.#application.commit!() as Promise<unknown>;
+        return Promise.resolve(this.#application.commit!());
       case "invalidate":
         return this.#invalidate(step.keys);
       case "takeToken":

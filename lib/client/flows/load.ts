@@ -1,7 +1,7 @@
 import {
+  type ClientFlow,
   type Entry,
   type Fill,
-  type Flow,
   type Held,
   type KeyState,
   type Loaded,
@@ -58,7 +58,7 @@ const OUTDATED_ROUNDS_MAX = 8;
 export function* loadFlow<Value>(
   keys: readonly string[],
   settings: LoadSettings,
-): Flow<Value, void> {
+): ClientFlow<Value, void> {
   const early: Task<Value>[] = [];
   const fallbacks = new Map<string, Entry<Value>>();
   let versions: LookResult<Value>["versions"];
@@ -106,7 +106,7 @@ function* judge<Value>(
   keys: readonly string[],
   { seen, versions }: LookResult<Value>,
   settings: LoadSettings,
-): Flow<Value, Round<Value>> {
+): ClientFlow<Value, Round<Value>> {
   const round: Round<Value> = {
     tasks: [],
     expired: [],
@@ -140,7 +140,7 @@ function* judgeValue<Value>(
   { cas, leftSec, entry }: KeyState<Value> & { readonly state: "value" },
   { refreshSec }: LoadSettings,
   { expired, early }: Round<Value>,
-): Flow<Value, void> {
+): ClientFlow<Value, void> {
   const freshSec = leftSec - entry.graceSec;
   const task = { key, cas, isLease: false, fallback: entry };
   if (freshSec <= 0) {
@@ -166,7 +166,7 @@ function* loadAndFill<Value>(
   tasks: readonly Task<Value>[],
   versions: Readonly<Record<string, string>>,
   settings: LoadSettings,
-): Flow<Value, void> {
+): ClientFlow<Value, void> {
   const keys = tasks.map(({ key }) => key);
   const answered = new Set<string>();
   const hasFallback = tasks.some(({ fallback }) => fallback !== undefined);
@@ -203,7 +203,7 @@ function* fill<Value>(
   { rows, keep, ttlSec }: Loaded<Value>,
   versions: Readonly<Record<string, string>>,
   { absentSec, graceSec }: LoadSettings,
-): Flow<Value, void> {
+): ClientFlow<Value, void> {
   const fills: Fill<Value>[] = [];
   const dropped: Held[] = [];
   for (const { key, cas } of tasks) {
@@ -220,7 +220,7 @@ function* fill<Value>(
 function* loadAlone<Value>(
   keys: readonly string[],
   fallbacks: ReadonlyMap<string, Entry<Value>>,
-): Flow<Value, void> {
+): ClientFlow<Value, void> {
   const bare = keys.filter((key) => !fallbacks.has(key));
   for (const key of keys) {
     const fallback = fallbacks.get(key);
@@ -240,7 +240,7 @@ function* refresh<Value>(
   tasks: readonly Task<Value>[],
   versions: Readonly<Record<string, string>>,
   settings: LoadSettings,
-): Flow<Value, void> {
+): ClientFlow<Value, void> {
   const claimed = yield* step({ kind: "claim", keys: tasks.map(({ key }) => key) });
   const own = tasks.filter(({ key }) => claimed.has(key));
   if (own.length === 0) return;
@@ -252,11 +252,11 @@ function* refresh<Value>(
   }
 }
 
-function* answerStale<Value>(key: string, { value }: Entry<Value>): Flow<Value, void> {
+function* answerStale<Value>(key: string, { value }: Entry<Value>): ClientFlow<Value, void> {
   yield* step({ kind: "answer", key, outcome: { value, isStale: true, from: "cache" } });
 }
 
-function* answerLoaded<Value>(key: string, { rows }: Loaded<Value>): Flow<Value, void> {
+function* answerLoaded<Value>(key: string, { rows }: Loaded<Value>): ClientFlow<Value, void> {
   const outcome = { value: rows.get(key), isStale: false, from: "load" } as const;
   yield* step({ kind: "answer", key, outcome });
 }

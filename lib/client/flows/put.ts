@@ -1,5 +1,5 @@
 import { LockedError } from "../errors.ts";
-import { type Flow, step } from "./steps.ts";
+import { type ClientFlow, step } from "./steps.ts";
 
 const FIRST_PAUSE_MS = 10;
 const PAUSE_MS_MAX = 500;
@@ -38,7 +38,7 @@ export class CommitError<Item> extends Error {
 export function* putWithLeases(
   keys: readonly string[],
   limitMs: number,
-): Flow<unknown, Put<string>> {
+): ClientFlow<unknown, Put<string>> {
   let result: unknown;
   try {
     result = yield* step({ kind: "commit" });
@@ -52,7 +52,7 @@ export function* putWithLeases(
 export function* invalidateFlow(
   keys: readonly string[],
   limitMs: number,
-): Flow<unknown, Unfinished<string> | undefined> {
+): ClientFlow<unknown, Unfinished<string> | undefined> {
   const pauses = pausesFor(limitMs);
   for (let items = keys;;) {
     const failed = yield* step({ kind: "invalidate", keys: items });
@@ -77,7 +77,7 @@ export function* putWithTokens(
   owner: string,
   limitMs: number,
   isRolledBack: (error: unknown) => boolean,
-): Flow<unknown, Put<Token>> {
+): ClientFlow<unknown, Put<Token>> {
   const tokens: Token[] = [];
   try {
     for (const key of keys) tokens.push({ key, id: yield* takeToken(key, owner, limitMs) });
@@ -105,7 +105,11 @@ function proves(isRolledBack: (error: unknown) => boolean, error: unknown): bool
 }
 
 /** Asks with the same tag until a token is given: after a lost reply it is the same token. */
-export function* takeToken(key: string, owner: string, limitMs: number): Flow<unknown, string> {
+export function* takeToken(
+  key: string,
+  owner: string,
+  limitMs: number,
+): ClientFlow<unknown, string> {
   const pauses = pausesFor(limitMs);
   for (;;) {
     let failure: unknown;
@@ -126,7 +130,7 @@ export function* takeToken(key: string, owner: string, limitMs: number): Flow<un
 export function* releaseFlow(
   tokens: readonly Token[],
   limitMs: number,
-): Flow<unknown, Unfinished<Token> | undefined> {
+): ClientFlow<unknown, Unfinished<Token> | undefined> {
   const pauses = pausesFor(limitMs);
   for (let items = tokens;;) {
     const left: Token[] = [];

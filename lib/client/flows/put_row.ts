@@ -1,6 +1,6 @@
 import { LockedError } from "../errors.ts";
 import { pausesFor, takeToken } from "./put.ts";
-import { type Flow, step } from "./steps.ts";
+import { type ClientFlow, step } from "./steps.ts";
 
 /** The outcome of a write of a row. */
 export type RowEnd =
@@ -20,7 +20,7 @@ export function* putRowFlow(
   key: string,
   owner: string,
   limitMs: number,
-): Flow<unknown, RowEnd> {
+): ClientFlow<unknown, RowEnd> {
   const id = yield* takeToken(key, owner, limitMs);
   const pauses = pausesFor(limitMs);
   let isUncertain = false;
@@ -63,7 +63,7 @@ export function* settleRowFlow(
   cause: unknown,
   limitMs: number,
   isUncertain: boolean,
-): Flow<unknown, RowEnd> {
+): ClientFlow<unknown, RowEnd> {
   const pauses = pausesFor(limitMs);
   for (;;) {
     let reason = cause;

@@ -1,3 +1,5 @@
+import { type Flow, stepOf } from "../../flow/flow.ts";
+
 /** A value as the cache has it, with what decides whether it may be served. */
 export interface Entry<Value> {
   /** Undefined: the row is known to be absent. */
@@ -126,19 +128,10 @@ export interface StepResults<Value> {
 
 export type StepKind = Step<unknown>["kind"];
 
-/**
- * A flow: yields its steps one by one, and receives their results or errors. It knows no socket and no clock, so the
- * explorer can run it over the real store.
- */
-export type Flow<Value, Result> = Generator<
-  Step<Value>,
-  Result,
-  StepResults<Value>[StepKind]
->;
+/** A flow of the client. */
+export type ClientFlow<Value, Result> = Flow<Step<Value>, Result>;
 
 /** Yields one step. @returns Its result. */
-export function* step<Value, Kind extends StepKind>(
+export const step = stepOf<Step<unknown>, StepResults<unknown>>() as <Value, Kind extends StepKind>(
   request: Step<Value> & { readonly kind: Kind },
-): Flow<Value, StepResults<Value>[Kind]> {
-  return (yield request) as StepResults<Value>[Kind];
-}
+) => ClientFlow<Value, StepResults<Value>[Kind]>;

@@ -3,7 +3,7 @@ import { encodeEntry, lookFor } from "../../../lib/client/entries.ts";
 import { loadFlow, type LoadSettings } from "../../../lib/client/flows/load.ts";
 import { CommitError, putWithLeases, putWithTokens } from "../../../lib/client/flows/put.ts";
 import type {
-  Flow,
+  ClientFlow,
   KeyState,
   Step as FlowStep,
   StepKind,
@@ -103,8 +103,8 @@ class Player {
     this.#tags = tags;
   }
 
-  *play(made: Flow<string, void> | Flow<unknown, unknown>): Actor {
-    const flow = made as Flow<string, unknown>;
+  *play(made: ClientFlow<string, void> | ClientFlow<unknown, unknown>): Actor {
+    const flow = made as ClientFlow<string, unknown>;
     let next = flow.next();
     while (!next.done) {
       let result: StepResults<string>[StepKind];

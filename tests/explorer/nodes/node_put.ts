@@ -1,5 +1,5 @@
 import { putRowFlow, type RowEnd } from "../../../lib/client/flows/put_row.ts";
-import type { Flow, Step, StepKind } from "../../../lib/client/flows/steps.ts";
+import type { ClientFlow, Step, StepKind } from "../../../lib/client/flows/steps.ts";
 import { LIMIT_MS, type RowFault, rowReply } from "../actors/row_putters.ts";
 import { KEY } from "../key_record.ts";
 import type { Table } from "../origins/table.ts";
@@ -38,7 +38,7 @@ export interface PutWorld {
 export class NodePut {
   readonly name: string;
   readonly #fault: RowFault | undefined;
-  readonly #flow: Flow<unknown, RowEnd>;
+  readonly #flow: ClientFlow<unknown, RowEnd>;
   #step: Step<unknown> | undefined;
   /** The request: on its way, in execution, or its reply is on its way. */
   #state: "sent" | "executed" | "answered" = "sent";

@@ -149,7 +149,7 @@ Deno.test({
         "--node-modules-dir=manual",
         "consumer.ts",
       ]);
-      for (const part of ["", "adapters/"]) {
+      for (const part of ["client/", "client/adapters/", "client/flows/", "flow/"]) {
         await checkDeclarations(`${folder}/node_modules/@leased/client/${part}`);
       }
       await using server = await startLeased();
