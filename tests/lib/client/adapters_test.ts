@@ -28,6 +28,9 @@ testServers("values are cleared by prefix, and no other ones", async (address) =
     assertEquals(await others.delete("a:bc"), false);
     assertEquals(await others.delete("b:a"), true);
     await set();
+    // Empty parts are parts.
+    await values.clear(":");
+    assertEquals(await left(), keys.filter((key) => key !== "::"));
     await others.clear("");
     assertEquals(await left(), []);
   } finally {
