@@ -145,6 +145,25 @@ Deno.test("a row of an application may be text, without flags, and expire never"
     await backend.close();
   }));
 
+Deno.test("a deleted row keeps its version, and neither flags nor a time", () =>
+  withFolder(async (_, path) => {
+    const names = { ...DEFAULT_TABLE, expiry: "until" };
+    const backend = open(path, names);
+    const { epoch } = await backend.takeOver();
+    const whole = { flags: 9, data: bytes("v"), expiresUnixSec: 2 ** 32 };
+    await backend.write(KEY, 1, epoch, whole);
+    const row = (): unknown => {
+      const file = new DatabaseSync(path);
+      const [found] = file.prepare("SELECT value, version, flags, until FROM kv").all();
+      file.close();
+      return { ...found };
+    };
+    assertEquals(row(), { value: bytes("v"), version: 1, flags: 9, until: 2 ** 32 });
+    await backend.write(KEY, 2, epoch, "delete");
+    assertEquals(row(), { value: null, version: 2, flags: 0, until: null });
+    await backend.close();
+  }));
+
 Deno.test("a write that fails alone is computed once, and a lock that stays fails the check with its time", () =>
   withFolder(async (_, path) => {
     const backend = open(path);
