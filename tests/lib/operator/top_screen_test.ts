@@ -169,7 +169,20 @@ Deno.test("a column that fits to the last character is shown, and one less room 
   assertEquals(head(fitting + 1).trimEnd(), whole);
   // Each column has room for the mark of the column that sorts.
   assertEquals(fitting + 1, "cfd_  address_  state_  idle_".length);
-  assertEquals(head(1), "c");
+  assertEquals([head(1), head(8).trimEnd()], ["c", "cfd"]);
+});
+
+Deno.test("rows that are equal in the column that sorts keep their order, whichever way it sorts", () => {
+  const same = Object.fromEntries(
+    [0, 1, 2].flatMap((cfd) => [[`${cfd}:addr`, "peer"], [`${cfd}:secs_since_last_cmd`, 5 - cfd]]),
+  );
+  for (const sort of ["address", "idle"]) {
+    for (const isReversed of [false, true]) {
+      const choices = { ...choicesOf("connections"), sort, isReversed };
+      const order = sort === "idle" && isReversed ? ["2", "1", "0"] : ["0", "1", "2"];
+      assertEquals(shownOf([sampleOf("conns", same)], choices), order, `${sort} ${isReversed}`);
+    }
+  }
 });
 
 Deno.test("the keys of the arrows, pages, home and end scroll within the rows", () => {
