@@ -96,8 +96,8 @@ class SyncedFile implements Disposable {
     this.#writtenBytes += bytes.length;
     const unsynced = this.#writtenBytes - this.#syncedBytes;
     if (unsynced >= UNSYNCED_BYTES_MAX) await this.#syncing;
-    if (unsynced >= SYNC_BYTES) this.#syncing ??= this.#sync();
     if (this.#failure !== null) throw this.#failure;
+    if (unsynced >= SYNC_BYTES) this.#syncing ??= this.#sync();
   }
 
   async #sync(): Promise<void> {
