@@ -30,6 +30,10 @@ export class CrashingFiles implements JournalFiles {
   #durableNames = new Map<string, Inode>();
   /** Calls so far. */
   calls = 0;
+  /** Files that are not closed. */
+  openFiles = 0;
+  /** Files that were created. */
+  created = 0;
   #failFrom = Infinity;
   #failTo = Infinity;
   #below: Below = () => 0;
@@ -86,6 +90,7 @@ export class CrashingFiles implements JournalFiles {
 
   create(name: string): JournalFile {
     if (this.#fails()) throw new DiskError("create");
+    this.created++;
     const inode: Inode = {
       bytes: new Uint8Array(),
       durable: new Uint8Array(),
@@ -106,6 +111,7 @@ export class CrashingFiles implements JournalFiles {
 
   #opened(inode: Inode): JournalFile {
     let isOpen = true;
+    this.openFiles++;
     const put = (piece: Uint8Array): void => {
       const end = inode.written + piece.length;
       if (end > inode.bytes.length) {
@@ -143,6 +149,7 @@ export class CrashingFiles implements JournalFiles {
       },
       isNamed: (other) => this.#names.get(other) === inode,
       close: () => {
+        if (isOpen) this.openFiles--;
         isOpen = false;
       },
     };

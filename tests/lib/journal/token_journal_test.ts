@@ -180,6 +180,82 @@ Deno.test("readJournal() refuses another version, and a file that is no journal"
   }
 });
 
+Deno.test("one file is open until the journal is closed, whichever call to the disk fails", () => {
+  for (const failures of [1, 2, Infinity]) {
+    for (let calls = 0, isOver = false; !isOver; calls++) {
+      const files = new CrashingFiles();
+      new TokenJournal(files, null, NODE).close();
+      files.failAfter(calls, undefined, failures);
+      const before = files.calls;
+      const journal = new TokenJournal(files, readJournal(files), NODE);
+      const steps = [
+        () => journal.append(got(1), true),
+        () => journal.append(got(2), false),
+        () => journal.sync(),
+        () => journal.mark(),
+        () => journal.append(released(1), false),
+        () => journal.append(got(3), true),
+      ];
+      for (const step of steps) {
+        try {
+          step();
+        } catch (error) {
+          assert(error instanceof DiskError);
+        }
+        assert(files.openFiles <= 1, `${files.openFiles} files after ${calls} calls`);
+      }
+      isOver = files.calls - before < calls;
+      journal.close();
+      assertEquals(files.openFiles, 0, `${failures} failures after ${calls} calls`);
+    }
+  }
+});
+
+Deno.test("after a failure of the disk the next record is in a new file", () => {
+  const failOnce = (files: CrashingFiles): void => files.failAfter(0, undefined, 1);
+  const failures: Record<string, (files: CrashingFiles, journal: TokenJournal) => TokenJournal> = {
+    "a sync": (files, journal) => {
+      journal.append(got(1), false);
+      failOnce(files);
+      assertThrows(() => journal.sync(), DiskError);
+      return journal;
+    },
+    "a mark": (files, journal) => {
+      journal.append(got(1), true);
+      failOnce(files);
+      journal.mark();
+      return journal;
+    },
+    "an append": (files, journal) => {
+      failOnce(files);
+      assertThrows(() => journal.append(released(9), false), DiskError);
+      return journal;
+    },
+    "a start that continues in the old file": (files, journal) => {
+      journal.close();
+      const open = files.open.bind(files);
+      files.open = (name, at) => {
+        const file = open(name, at);
+        failOnce(files);
+        return file;
+      };
+      const content = readJournal(files);
+      failOnce(files);
+      return new TokenJournal(files, content, NODE);
+    },
+  };
+  for (const [what, fail] of Object.entries(failures)) {
+    const files = new CrashingFiles();
+    const journal = fail(files, new TokenJournal(files, null, NODE));
+    const { created } = files;
+    journal.append(got(2), true);
+    assertEquals(files.created - created, 1, what);
+    journal.append(got(3), true);
+    assertEquals(files.created - created, 1, what);
+    assertEquals(ids(files).slice(-2), [2, 3], what);
+  }
+});
+
 Deno.test("a journal that is mostly history is rewritten", () => {
   const files = new CrashingFiles();
   const journal = new TokenJournal(files, null, NODE);
