@@ -120,8 +120,8 @@ class Log {
   }
 }
 
-function told({ keys, isFlood, count, position }: Changes): unknown[] {
-  return [[...keys], isFlood, count, position];
+function told({ keys, prefixes, count, position }: Changes): unknown[] {
+  return [[...keys], [...prefixes], count, position];
 }
 
 Deno.test("transactions are taken together, once, when the last one of them is visible", async () => {
@@ -131,14 +131,14 @@ Deno.test("transactions are taken together, once, when the last one of them is v
   log.commit(7, 130n, []);
   // 5 is visible in the second snapshot, 6 in the third one.
   log.snapshots.push("5:7:5,6", "6:7:6", "7:7:");
-  assertEquals(told(await log.changes.next()), [["a", "b", "c"], false, 4, 130n]);
+  assertEquals(told(await log.changes.next()), [["a", "b", "c"], [], 4, 130n]);
   assertEquals(log.snapshots, []);
   // Transactions without a change are not looked for.
   log.commit(8, 140n, []);
-  assertEquals(told(await log.changes.next()), [[], false, 0, 140n]);
+  assertEquals(told(await log.changes.next()), [[], [], 0, 140n]);
   log.commit(9, 150n, ["d"]);
   log.snapshots.push("10:10:");
-  assertEquals(told(await log.changes.next()), [["d"], false, 1, 150n]);
+  assertEquals(told(await log.changes.next()), [["d"], [], 1, 150n]);
   await log.changes.close();
 });
 
@@ -147,11 +147,11 @@ Deno.test("a position without changes is told; positions do not fall; next waits
   assertEquals(log.changes.endPosition, 100n);
   const waiting = log.changes.next();
   log.changes.sentUpTo(90n);
-  assertEquals(told(await waiting), [[], false, 0, 100n]);
+  assertEquals(told(await waiting), [[], [], 0, 100n]);
   log.changes.sentUpTo(140n);
   log.changes.sentUpTo(130n);
   assertEquals(log.changes.endPosition, 140n);
-  assertEquals(told(await log.changes.next()), [[], false, 0, 140n]);
+  assertEquals(told(await log.changes.next()), [[], [], 0, 140n]);
   let isTaken = false;
   const more = log.changes.next().then((changes) => {
     isTaken = true;
@@ -161,7 +161,7 @@ Deno.test("a position without changes is told; positions do not fall; next waits
   assertEquals(isTaken, false);
   log.commit(9, 150n, ["d"]);
   log.snapshots.push("10:10:");
-  assertEquals(told(await more), [["d"], false, 1, 150n]);
+  assertEquals(told(await more), [["d"], [], 1, 150n]);
   assertEquals(log.changes.endPosition, 150n);
   await log.changes.close();
 });

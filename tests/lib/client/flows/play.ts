@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import type { Flow, Step } from "../../../../lib/client/flows/steps.ts";
+import type { ClientFlow, Step } from "../../../../lib/client/flows/steps.ts";
 
 /** The result of a step, or the error that it throws. */
 export type Given = unknown | { readonly throws: unknown };
@@ -14,7 +14,7 @@ export class Play {
   }
 
   /** Plays a flow to its end. Steps of these kinds have no result. @returns The flow's. */
-  run<Result>(flow: Flow<unknown, Result>): Result {
+  run<Result>(flow: ClientFlow<unknown, Result>): Result {
     const silent = ["answer", "sleep", "drop", "fill"];
     let next = flow.next();
     while (!next.done) {

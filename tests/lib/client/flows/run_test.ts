@@ -2,7 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { channel } from "node:diagnostics_channel";
 import { textCodec } from "../../../../lib/client/codecs.ts";
 import { ConnectionError, ServerError, ValueTooLargeError } from "../../../../lib/client/errors.ts";
-import type { Flow, Step } from "../../../../lib/client/flows/steps.ts";
+import type { ClientFlow, Step } from "../../../../lib/client/flows/steps.ts";
 import { settingsOf } from "../../../../lib/client/load_options.ts";
 import { type Application, FlowCounters, Run, sleep } from "../../../../lib/client/run.ts";
 import { TextWire } from "../../../../lib/client/text_wire.ts";
@@ -52,7 +52,7 @@ async function execute(
   const closing = isClosing ? AbortSignal.abort() : new AbortController().signal;
   const context = { codec: textCodec, counters, isMissWhenDown, closing, encode, call };
   const run = new Run<string>(context, settingsOf({ tags, leaseSec: 30 }), application);
-  const flow = function* (): Flow<string, unknown> {
+  const flow = function* (): ClientFlow<string, unknown> {
     return yield step;
   };
   const result = await run.drive(flow());

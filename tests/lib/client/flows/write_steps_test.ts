@@ -6,7 +6,7 @@ import {
   putWithTokens,
 } from "../../../../lib/client/flows/put.ts";
 import { putRowFlow, type RowEnd, settleRowFlow } from "../../../../lib/client/flows/put_row.ts";
-import type { Flow } from "../../../../lib/client/flows/steps.ts";
+import type { ClientFlow } from "../../../../lib/client/flows/steps.ts";
 import { type Given, Play } from "./play.ts";
 
 // The steps of writes, one after the other, for given results of each: no server, no clock.
@@ -20,7 +20,7 @@ Deno.test("pauses double from 10 to 500 ms; the last one ends with the limit", (
 });
 
 Deno.test("the steps of put with leases: only keys without an answer are asked again", () => {
-  const flow = (): Flow<unknown, unknown> => putWithLeases(["a", "b", "c"], 20);
+  const flow = (): ClientFlow<unknown, unknown> => putWithLeases(["a", "b", "c"], 20);
   const failed = new Map([["b", "x"], ["c", "y"]]);
   const play = new Play(["result", failed, new Map([["c", "z"]]), new Map()]);
   assertEquals(play.run(flow()), { result: "result", unfinished: undefined });
@@ -47,7 +47,7 @@ Deno.test("the steps of put with leases: only keys without an answer are asked a
 });
 
 Deno.test("the steps of put with tokens: taken one by one, released all", () => {
-  const flow = (isRolledBack = (_: unknown): boolean => true): Flow<unknown, unknown> =>
+  const flow = (isRolledBack = (_: unknown): boolean => true): ClientFlow<unknown, unknown> =>
     putWithTokens(["a", "b"], "me", 20, isRolledBack);
   const take = (key: string): unknown => ({ kind: "takeToken", key, owner: "me" });
   const release = (key: string, id: string): unknown => ({ kind: "releaseToken", key, id });
