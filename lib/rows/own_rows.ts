@@ -1,6 +1,6 @@
 import { latin1Bytes, latin1Text } from "../../store/base/bytes.ts";
 import type { Cache } from "../../store/cache.ts";
-import { commonPrefixes, type KeySet } from "../databases/base/key_set.ts";
+import { commonPrefixes, type KeySet } from "../databases/views/key_set.ts";
 
 /** How long a removal may keep the event loop: short for reads and writes of rows, long beside a timer. */
 const PIECE_MS = 1;

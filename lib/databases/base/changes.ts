@@ -1,4 +1,4 @@
-import type { KeyRange, KeySet } from "./key_set.ts";
+import type { KeyRange, KeySet } from "../views/key_set.ts";
 
 /**
  * The keys that changed rows concern, the old and the new ones, each once, in one or more consecutive transactions.

@@ -1,4 +1,4 @@
-import type { KeyRange } from "../base/key_set.ts";
+import type { KeyRange } from "./key_set.ts";
 import { KEY_LENGTH_MAX } from "../../../store/limits.ts";
 import type { KeyTemplate } from "./key_template.ts";
 import type { Views } from "./view.ts";

@@ -1,4 +1,4 @@
-import type { KeySet } from "../../databases/base/key_set.ts";
+import type { KeySet } from "../../databases/views/key_set.ts";
 import { type RowFlow, step } from "./steps.ts";
 
 /** Keys deleted together. */

@@ -1,5 +1,5 @@
 import { assert } from "../../../store/base/assert.ts";
-import type { KeySet } from "../../databases/base/key_set.ts";
+import type { KeySet } from "../../databases/views/key_set.ts";
 import type { Edit, Found, WriteOutcome, WriteResult } from "../../databases/base/backend.ts";
 import { type RowFlow, step } from "./steps.ts";
 import { type PutStart, TokenLimitError, type TokenStates } from "./token_states.ts";

@@ -1,6 +1,6 @@
 import { type Flow, stepOf } from "../../flow/flow.ts";
 import type { Changes } from "../../databases/base/changes.ts";
-import { EVERY_ROW, type KeySet } from "../../databases/base/key_set.ts";
+import { EVERY_ROW, type KeySet } from "../../databases/views/key_set.ts";
 import { expel } from "./expulsion.ts";
 import type { FlowStep } from "./steps.ts";
 

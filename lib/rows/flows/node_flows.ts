@@ -1,7 +1,7 @@
 import { assert } from "../../../store/base/assert.ts";
 import { type Flow, stepOf } from "../../flow/flow.ts";
 import type { Read, Right } from "./flows.ts";
-import { EVERY_ROW, type KeySet } from "../../databases/base/key_set.ts";
+import { EVERY_ROW, type KeySet } from "../../databases/views/key_set.ts";
 
 /** The answer to a join. */
 export interface Joined {

@@ -1,5 +1,5 @@
 import { assert } from "../../../store/base/assert.ts";
-import { type KeyRange, type KeySet, keySetOf } from "../../databases/base/key_set.ts";
+import { type KeyRange, type KeySet, keySetOf } from "../../databases/views/key_set.ts";
 import { waitFor } from "./takeover.ts";
 
 /** Nodes of one origin. Each has one request waiting at the origin. */

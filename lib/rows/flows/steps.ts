@@ -1,5 +1,5 @@
 import { type Flow, stepOf } from "../../flow/flow.ts";
-import type { KeySet } from "../../databases/base/key_set.ts";
+import type { KeySet } from "../../databases/views/key_set.ts";
 import type {
   Found,
   Takeover,

@@ -1,4 +1,4 @@
-import type { KeySet } from "../../databases/base/key_set.ts";
+import type { KeySet } from "../../databases/views/key_set.ts";
 
 /** Keys that are remembered of each kind; the oldest is forgotten first. */
 export const UGET_KEYS_MAX = 4096;

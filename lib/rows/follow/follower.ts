@@ -3,7 +3,7 @@ import { runFlow } from "../../flow/flow.ts";
 import { reasonOf } from "../../process/reason.ts";
 import type { Backend } from "../../databases/base/backend.ts";
 import type { Changes, ChangeStream } from "../../databases/base/changes.ts";
-import { hasEveryRow, type KeySet } from "../../databases/base/key_set.ts";
+import { hasEveryRow, type KeySet } from "../../databases/views/key_set.ts";
 import { followLog, type LogStep } from "../flows/log_flow.ts";
 import type { FlowStep } from "../flows/steps.ts";
 

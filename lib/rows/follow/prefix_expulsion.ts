@@ -1,4 +1,4 @@
-import type { KeySet } from "../../databases/base/key_set.ts";
+import type { KeySet } from "../../databases/views/key_set.ts";
 import type { Follower } from "./follower.ts";
 
 /** Pause before the database is asked again, and the longest wait for the log, in milliseconds. */

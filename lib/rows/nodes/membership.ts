@@ -1,4 +1,4 @@
-import type { KeySet } from "../../databases/base/key_set.ts";
+import type { KeySet } from "../../databases/views/key_set.ts";
 import { reasonOf } from "../../process/reason.ts";
 import type { TransportEvent } from "../../net/transport.ts";
 import type { Right } from "../flows/flows.ts";

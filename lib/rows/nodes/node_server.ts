@@ -2,7 +2,7 @@ import { assert } from "../../../store/base/assert.ts";
 import { REPLY } from "../../../protocol/reply/replies.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
 import type { TransportEvent } from "../../net/transport.ts";
-import type { KeySet } from "../../databases/base/key_set.ts";
+import type { KeySet } from "../../databases/views/key_set.ts";
 import type { Read, WriteReply } from "../flows/flows.ts";
 import type { RowDeletion } from "../flows/steps.ts";
 import type { Deletion, NodeChange, NodeList, NodeState } from "../flows/node_list.ts";

@@ -6,7 +6,7 @@ import type { Row } from "../../databases/base/backend.ts";
 import type { Read, WriteReply } from "../flows/flows.ts";
 import type { Due, Joined } from "../flows/node_flows.ts";
 import { KEYS_MAX } from "../flows/node_service.ts";
-import type { KeySet } from "../../databases/base/key_set.ts";
+import type { KeySet } from "../../databases/views/key_set.ts";
 import type { RowWish } from "../row_edits.ts";
 import { oneLine } from "../../process/reason.ts";
 

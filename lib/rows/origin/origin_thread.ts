@@ -7,7 +7,7 @@ import { readViewsFile } from "../../databases/views/views_file.ts";
 import { databaseSource } from "./database_source.ts";
 import { type Backend, databaseName } from "../../databases/base/backend.ts";
 import { openBackend } from "../../databases/open_backend.ts";
-import { EVERY_ROW, type KeySet } from "../../databases/base/key_set.ts";
+import { EVERY_ROW, type KeySet } from "../../databases/views/key_set.ts";
 import { expel } from "../flows/expulsion.ts";
 import { Flows, type Right } from "../flows/flows.ts";
 import { isLastMark, noteMark } from "../flows/marks.ts";

@@ -1,6 +1,6 @@
 import type { Row } from "../../../lib/databases/base/backend.ts";
 import type { Changes } from "../../../lib/databases/base/changes.ts";
-import { type KeyRange, type KeySet, keySetOf } from "../../../lib/databases/base/key_set.ts";
+import { type KeyRange, type KeySet, keySetOf } from "../../../lib/databases/views/key_set.ts";
 import type { Table } from "../origins/table.ts";
 import { KEY } from "../key_record.ts";
 import type { DirectDeed } from "./follow_scenario.ts";

@@ -1,4 +1,4 @@
-import { hasEveryRow, type KeySet } from "../../../lib/databases/base/key_set.ts";
+import { hasEveryRow, type KeySet } from "../../../lib/databases/views/key_set.ts";
 import type { Read } from "../../../lib/rows/flows/flows.ts";
 import {
   type Due,

@@ -1,4 +1,4 @@
-import { hasEveryRow, type KeySet } from "../../../lib/databases/base/key_set.ts";
+import { hasEveryRow, type KeySet } from "../../../lib/databases/views/key_set.ts";
 import { Flows, type Read } from "../../../lib/rows/flows/flows.ts";
 import { followLog, type LogFlow, type LogStep } from "../../../lib/rows/flows/log_flow.ts";
 import type { Deletion } from "../../../lib/rows/flows/node_list.ts";

@@ -1,4 +1,4 @@
-import { EVERY_ROW, hasEveryRow, type KeySet } from "../../../lib/databases/base/key_set.ts";
+import { EVERY_ROW, hasEveryRow, type KeySet } from "../../../lib/databases/views/key_set.ts";
 import type { Read } from "../../../lib/rows/flows/flows.ts";
 import type { NodeResult } from "../../../lib/rows/flows/node_flows.ts";
 import type { Deletion } from "../../../lib/rows/flows/node_list.ts";

@@ -1,4 +1,4 @@
-import type { KeySet } from "../../../lib/databases/base/key_set.ts";
+import type { KeySet } from "../../../lib/databases/views/key_set.ts";
 import { type Deletion, NodeList } from "../../../lib/rows/flows/node_list.ts";
 import { waitFor } from "../../../lib/rows/flows/takeover.ts";
 

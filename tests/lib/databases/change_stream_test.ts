@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { rangeOf, shownKeys } from "../../support/key_sets.ts";
+import { rangeOf, shownKeys } from "../../support/rows/key_sets.ts";
 import {
   CHANGED_KEYS_MAX,
   CHANGED_RANGES_MAX,

@@ -1,5 +1,5 @@
 // One script, two databases: whatever an origin asks of SQLite and of PostgreSQL, both answer the same.
-import { shownKeys } from "../../support/key_sets.ts";
+import { shownKeys } from "../../support/rows/key_sets.ts";
 import { assertEquals } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import {

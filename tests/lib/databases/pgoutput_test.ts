@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { hasOld, identityOf } from "../../../lib/databases/postgres/publication.ts";
 import { PgoutputReader } from "../../../lib/databases/postgres/pgoutput.ts";
-import { shownKeys } from "../../support/key_sets.ts";
+import { shownKeys } from "../../support/rows/key_sets.ts";
 import { ViewMapping } from "../../../lib/databases/views/view_mapping.ts";
 import { parseViews } from "../../../lib/databases/views/views_file.ts";
 

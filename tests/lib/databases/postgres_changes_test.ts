@@ -1,5 +1,5 @@
 // The log of PostgreSQL, read by hand: what is taken, confirmed and read again.
-import { hasEveryRow } from "../../../lib/databases/base/key_set.ts";
+import { hasEveryRow } from "../../../lib/databases/views/key_set.ts";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { Changes, ChangeStream } from "../../../lib/databases/base/changes.ts";
 import { openPostgres, type PostgresBackend } from "../../../lib/databases/postgres/backend.ts";

@@ -9,7 +9,7 @@ import {
 } from "../../../lib/databases/base/changes.ts";
 import { SqliteBackend } from "../../../lib/databases/sqlite/backend.ts";
 import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";
-import { shownKeys } from "../../support/key_sets.ts";
+import { shownKeys } from "../../support/rows/key_sets.ts";
 import { Views } from "../../../lib/databases/views/view.ts";
 import { parseViews } from "../../../lib/databases/views/views_file.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";

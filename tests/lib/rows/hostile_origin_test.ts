@@ -1,5 +1,5 @@
 import type { Due } from "../../../lib/rows/flows/node_flows.ts";
-import { keySet } from "../../support/key_sets.ts";
+import { keySet } from "../../support/rows/key_sets.ts";
 import { assertEquals, assertMatch } from "@std/assert";
 import * as wire from "../../../lib/rows/nodes/wire.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
@@ -97,8 +97,9 @@ const MALFORMED_WRITES: Record<string, Reply> = {
 /** A character whose low byte is LF, and others that no line may have. */
 const WIDE_REASON = "\u010aSTORED\u010d\u010a\x1b[31m";
 
-async function startMember(origin: HostileOrigin): Promise<ServerProcess> {
-  const node = await startNode([origin], ["--rows", "r:", "--db-timeout", "200", "-vvv"]);
+/** @param timeoutMs How long a reply of the origin may take. */
+async function startMember(origin: HostileOrigin, timeoutMs = 10_000): Promise<ServerProcess> {
+  const node = await startNode([origin], ["--rows", "r:", "--db-timeout", `${timeoutMs}`, "-vvv"]);
   await node.line("is a member of origin");
   return node;
 }
@@ -122,7 +123,7 @@ async function refused(client: Client, verb: Verb, name: string): Promise<string
 Deno.test("whatever an origin answers, a node's client gets one error, and the next request its reply", async () => {
   using origin = new HostileOrigin({ memberMs: MEMBER_MS });
   behave(origin);
-  await using node = await startMember(origin);
+  await using node = await startMember(origin, 200);
   using client = await node.connect();
   await client.ask("set item 0 0 1\r\n1\r\n", "STORED\r\n");
   for (const verb of VERBS) {

@@ -6,8 +6,8 @@ import {
   EVERY_ROW,
   hasEveryRow,
   keySetOf,
-} from "../../../lib/databases/base/key_set.ts";
-import { keySet, rangeOf } from "../../support/key_sets.ts";
+} from "../../../lib/databases/views/key_set.ts";
+import { keySet, rangeOf } from "../../support/rows/key_sets.ts";
 import { inSlices } from "../../../lib/rows/key_slices.ts";
 import { readsRows } from "../../../lib/rows/command_lane.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";

@@ -5,7 +5,7 @@ import { latin1Text } from "../../../store/base/bytes.ts";
 import type { Cache } from "../../../store/cache.ts";
 import { formatCache } from "../../../store/row_cache.ts";
 import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
-import { keySet } from "../../support/key_sets.ts";
+import { keySet } from "../../support/rows/key_sets.ts";
 import { RowsSide } from "../../support/sessions/rows_side.ts";
 import { storeOptions } from "../../support/store.ts";
 

@@ -1,4 +1,4 @@
-import { deleteIn } from "../../support/delete_in.ts";
+import { deleteIn } from "../../support/rows/delete_in.ts";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { Backend, Write } from "../../../lib/databases/base/backend.ts";
 import { Flows } from "../../../lib/rows/flows/flows.ts";

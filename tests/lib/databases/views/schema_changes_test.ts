@@ -68,7 +68,7 @@ testDatabases(
     await unnoticed("Senet");
     await using origin = await shop.start();
     await origin.line("the schema has changed; all cached rows are deleted");
-    assertEquals(origin.lines.filter((line) => line.includes("all caches")).length, 1);
+    assertEquals(origin.lines.filter((line) => line.includes("all cached rows")).length, 1);
   },
   ["SQLite"],
 );

@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { rangeOf } from "../../../support/key_sets.ts";
+import { rangeOf } from "../../../support/rows/key_sets.ts";
 import { KeyTemplate } from "../../../../lib/databases/views/key_template.ts";
 import { keyOf } from "../../../../lib/databases/views/view_mapping.ts";
 import { parseViews } from "../../../../lib/databases/views/views_file.ts";

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
-import type { KeySet } from "../../../../lib/databases/base/key_set.ts";
+import type { KeySet } from "../../../../lib/databases/views/key_set.ts";
 import { expel } from "../../../../lib/rows/flows/expulsion.ts";
-import { keySet } from "../../../support/key_sets.ts";
+import { keySet } from "../../../support/rows/key_sets.ts";
 
 function deletionsOf(rows: KeySet): KeySet[] {
   return [...expel(rows)].map(({ kind, ...deletion }) => {

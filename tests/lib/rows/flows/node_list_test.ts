@@ -1,4 +1,4 @@
-import { keySet } from "../../../support/key_sets.ts";
+import { keySet } from "../../../support/rows/key_sets.ts";
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { NodeList, NODES_MAX } from "../../../../lib/rows/flows/node_list.ts";
 import { waitFor } from "../../../../lib/rows/flows/takeover.ts";

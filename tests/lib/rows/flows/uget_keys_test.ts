@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { keySet } from "../../../support/key_sets.ts";
+import { keySet } from "../../../support/rows/key_sets.ts";
 import { UGET_KEYS_MAX, UgetKeys } from "../../../../lib/rows/flows/uget_keys.ts";
 
 const NOBODY = (): boolean => false;

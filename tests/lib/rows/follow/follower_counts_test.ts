@@ -1,7 +1,7 @@
 // A follower's work, counts and reports for each set of changes; the test is the log and the caches.
-import type { KeySet } from "../../../../lib/databases/base/key_set.ts";
+import type { KeySet } from "../../../../lib/databases/views/key_set.ts";
 import type { FlowStep } from "../../../../lib/rows/flows/steps.ts";
-import { keySet, shownKeys } from "../../../support/key_sets.ts";
+import { keySet, shownKeys } from "../../../support/rows/key_sets.ts";
 import { assertEquals } from "@std/assert";
 import { mock } from "node:test";
 import type { Backend } from "../../../../lib/databases/base/backend.ts";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { PrefixExpulsion } from "../../../../lib/rows/follow/prefix_expulsion.ts";
-import { shownKeys } from "../../../support/key_sets.ts";
+import { shownKeys } from "../../../support/rows/key_sets.ts";
 
 /** Deletions and waits in their order. */
 class World {

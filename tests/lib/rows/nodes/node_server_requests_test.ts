@@ -1,5 +1,5 @@
 // Requests of nodes to an origin, one by one; the test is the database.
-import { keySet } from "../../../support/key_sets.ts";
+import { keySet } from "../../../support/rows/key_sets.ts";
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { mock } from "node:test";
 import type { Row } from "../../../../lib/databases/base/backend.ts";

@@ -1,4 +1,4 @@
-import { keySet } from "../../../support/key_sets.ts";
+import { keySet } from "../../../support/rows/key_sets.ts";
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { mock } from "node:test";
 import type { Read } from "../../../../lib/rows/flows/flows.ts";

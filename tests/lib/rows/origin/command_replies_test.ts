@@ -1,9 +1,9 @@
 // Commands of rows and their replies, over a database in memory.
-import { deleteIn } from "../../../support/delete_in.ts";
+import { deleteIn } from "../../../support/rows/delete_in.ts";
 import { assertEquals, assertRejects } from "@std/assert";
 import { type Edit, SQLITE_MEMORY } from "../../../../lib/databases/base/backend.ts";
-import { EVERY_ROW } from "../../../../lib/databases/base/key_set.ts";
-import { keySet } from "../../../support/key_sets.ts";
+import { EVERY_ROW } from "../../../../lib/databases/views/key_set.ts";
+import { keySet } from "../../../support/rows/key_sets.ts";
 import { SqliteBackend } from "../../../../lib/databases/sqlite/backend.ts";
 import { Flows } from "../../../../lib/rows/flows/flows.ts";
 import { TokenStates } from "../../../../lib/rows/flows/token_states.ts";

@@ -1,4 +1,4 @@
-import { type KeyRange, type KeySet, keySetOf } from "../../lib/databases/base/key_set.ts";
+import { type KeyRange, type KeySet, keySetOf } from "../../../lib/databases/views/key_set.ts";
 
 /** @param text A key, or a prefix and `*`. */
 export function rangeOf(text: string): KeyRange {
