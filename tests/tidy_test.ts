@@ -72,7 +72,7 @@ const ROOMS: readonly Room[] = [
   ["lib/databases/postgres/",    "publication"],
   ["lib/databases/sqlite/",      "backend triggers views"],
   ["lib/databases/",             "open_backend base/* postgres/publication sqlite/triggers views/key_set views/parameter_type views/view views/view_mapping views/views_file"],
-  ["lib/rows/flows/",            "expulsion flows log_flow marks node_flows node_list node_service node_waits steps takeover token_states"],
+  ["lib/rows/flows/",            "expulsion flows log_flow marks node_flows node_list node_service node_waits row_edit row_write steps takeover token_states"],
   ["lib/rows/follow/",           "follow_command follow_stats follower lag_guard prefix_expulsion"],
   ["lib/operator/audit/",            "run"],
   ["lib/rows/",                  "*"],

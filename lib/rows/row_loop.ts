@@ -1,13 +1,14 @@
 import type { Cache } from "../../store/cache.ts";
 import { RowKind, type RowRequest } from "../../store/row_cache.ts";
 import { Outcome } from "../../store/outcome.ts";
-import type { Read, WriteReply } from "./flows/flows.ts";
+import type { Read } from "./flows/flows.ts";
+import { RowWrite, type WriteReply } from "./flows/row_write.ts";
 import { pause } from "../process/pause.ts";
 import { oneLine, reasonOf } from "../process/reason.ts";
 import { CommandLane, readsRows } from "./command_lane.ts";
-import { RowEdit } from "./row_edits.ts";
+import { RowEdit } from "./flows/row_edit.ts";
 import type { RowSource } from "./row_source.ts";
-import { type QueuedWrite, WriteQueue } from "./write_queue.ts";
+import { WriteQueue } from "./write_queue.ts";
 
 /** Requests taken under one hold of the mutex. */
 const TAKE_MAX = 256;
@@ -193,16 +194,17 @@ export class RowLoop {
       (valueLength) => rows.fits(key.length, valueLength, request.flags),
     );
     this.#copiedBytes += request.valueLength;
-    this.#addWrite({
-      key,
-      edit: work.edit,
-      tokenId: 0,
-      connection: owner,
-      bytes: request.valueLength,
-      sinceMs: performance.now(),
-      work,
-      answer: (reply) => this.#answerWrite(request, work, reply),
-    });
+    this.#addWrite(
+      new RowWrite({
+        key,
+        edit: work.edit,
+        connection: owner,
+        bytes: request.valueLength,
+        sinceMs: performance.now(),
+        work,
+        answer: (reply) => this.#answerWrite(request, work, reply),
+      }),
+    );
   }
 
   #answerWrite(request: RowRequest, work: RowEdit, reply: WriteReply): void {
@@ -229,7 +231,7 @@ export class RowLoop {
     }
   }
 
-  #addWrite(write: QueuedWrite): void {
+  #addWrite(write: RowWrite): void {
     const reason = this.#source.refusalOf(write.key);
     if (reason !== null) return write.answer({ kind: "failed", reason });
     this.#writes.add(write);
@@ -250,7 +252,7 @@ export class RowLoop {
   }
 
   /** Executes a group. The next ones gather meanwhile. */
-  async #write(group: readonly QueuedWrite[]): Promise<void> {
+  async #write(group: readonly RowWrite[]): Promise<void> {
     let replies: readonly WriteReply[];
     try {
       replies = await this.#source.write(group);
@@ -258,7 +260,7 @@ export class RowLoop {
       const reason = reasonOf(error);
       replies = group.map(() => ({ kind: "failed", reason }));
     }
-    const postponed: QueuedWrite[] = [];
+    const postponed: RowWrite[] = [];
     this.#cache.rows!.together(() => {
       for (const [index, write] of group.entries()) {
         const reply = replies[index]!;

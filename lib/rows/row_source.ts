@@ -1,5 +1,5 @@
-import type { Read, WriteReply } from "./flows/flows.ts";
-import type { QueuedWrite } from "./write_queue.ts";
+import type { Read } from "./flows/flows.ts";
+import type { RowWrite, WriteReply } from "./flows/row_write.ts";
 
 /** The source of rows, which also writes them: a database, or the origin of a node. */
 export interface RowSource {
@@ -12,7 +12,7 @@ export interface RowSource {
   /** Why a key cannot be written; null: it can. */
   refusalOf(key: string): string | null;
   /** Executes writes together. @returns The replies, in the order of the writes. */
-  write(group: readonly QueuedWrite[]): Promise<readonly WriteReply[]>;
+  write(group: readonly RowWrite[]): Promise<readonly WriteReply[]>;
   /**
    * Executes a command of update tokens, caches or nodes.
    *
@@ -23,7 +23,7 @@ export interface RowSource {
    */
   command(
     request: Uint8Array,
-    addWrite: (write: QueuedWrite) => void,
+    addWrite: (write: RowWrite) => void,
     signal: AbortSignal,
   ): Promise<Uint8Array<ArrayBuffer>>;
   /** Answers commands that wait for something to happen: the loop stops. */

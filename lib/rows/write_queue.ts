@@ -1,5 +1,4 @@
-import type { GroupWrite, WriteReply } from "./flows/flows.ts";
-import type { RowEdit } from "./row_edits.ts";
+import type { RowWrite } from "./flows/row_write.ts";
 
 /** Writes in one transaction. */
 const GROUP_MAX = 256;
@@ -10,28 +9,18 @@ const GROUPS_MAX = 4;
 /** Writes of a group that begins while others are in progress: fewer go with the next one. */
 const FURTHER_GROUP_MIN = 16;
 
-/** A write that waits for the next group. */
-export interface QueuedWrite extends GroupWrite {
-  /** Length of its value. */
-  readonly bytes: number;
-  readonly sinceMs: number;
-  /** The client's edit; left out: the write is made under a token. */
-  readonly work?: RowEdit;
-  answer(reply: WriteReply): void;
-}
-
 /**
  * The writes of the database thread, in groups. Those that arrive while groups are in progress gather. A write waits
  * while an earlier one of its key, or of its connection, is in progress: they take effect in their order.
  */
 export class WriteQueue {
-  #waiting: QueuedWrite[] = [];
+  #waiting: RowWrite[] = [];
   /** Keys and connections of the writes in progress. */
   readonly #keys = new Set<string>();
   readonly #connections = new Set<number>();
   #groups = 0;
 
-  add(write: QueuedWrite): void {
+  add(write: RowWrite): void {
     this.#waiting.push(write);
   }
 
@@ -46,11 +35,11 @@ export class WriteQueue {
    * @param isOverdue Whether the groups in progress take long: a further one may be small.
    * @returns None: no group may begin now.
    */
-  take(isOverdue = false): readonly QueuedWrite[] {
+  take(isOverdue = false): readonly RowWrite[] {
     const least = this.#groups === 0 || isOverdue ? 1 : FURTHER_GROUP_MIN;
     if (this.#groups === GROUPS_MAX || this.#waiting.length < least) return [];
-    const group: QueuedWrite[] = [];
-    const left: QueuedWrite[] = [];
+    const group: RowWrite[] = [];
+    const left: RowWrite[] = [];
     const keys = new Set(this.#keys);
     const connections = new Set(this.#connections);
     let bytes = 0;
@@ -82,7 +71,7 @@ export class WriteQueue {
    *
    * @param postponed Those that are not: they go with the next group, before later ones of their keys and connections.
    */
-  end(group: readonly QueuedWrite[], postponed: readonly QueuedWrite[] = []): void {
+  end(group: readonly RowWrite[], postponed: readonly RowWrite[] = []): void {
     this.#groups--;
     if (postponed.length > 0) this.#waiting.unshift(...postponed);
     for (const { key, connection } of group) {

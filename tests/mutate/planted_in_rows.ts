@@ -103,7 +103,7 @@ export const ROW_FAULTS: readonly Fault[] = [
   ...faults("store/operations/lookup.ts", TESTS, [
     ["an absent row is asked for again", "return item !== NO_ITEM && (!this.#links.isDead(item) || this.#links.isAbsent(item));", "return item !== NO_ITEM && !this.#links.isDead(item);"],
   ]),
-  ...faults("lib/rows/row_edits.ts", "lib/rows/row_loop", [
+  ...faults("lib/rows/flows/row_edit.ts", "lib/rows/row_loop", [
     ["a condition of a write is not looked at", "return compare === null || compare === version;", "return true;"],
     ["prepend and append change places", "isAppend ? [row.data, this.#data] : [this.#data, row.data]", "isAppend ? [this.#data, row.data] : [row.data, this.#data]"],
     ["a row may be larger than an item", "this.#fits(change.data.length)) return change;", "true) return change;"],

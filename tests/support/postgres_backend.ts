@@ -10,7 +10,7 @@ import { needs } from "./needs/needs.ts";
 
 export const SETTINGS: PostgresSettings = { connectionsMax: 4, timeoutMs: 5000 };
 export const SHORT: PostgresSettings = { connectionsMax: 4, timeoutMs: 500 };
-export const KEY = bytes("k");
+export const KEY = "k";
 
 export function bytes(text: string): Uint8Array {
   return new TextEncoder().encode(text);

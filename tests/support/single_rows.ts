@@ -2,9 +2,9 @@ import type { Backend, Edit, Found, WriteResult } from "../../lib/databases/base
 
 /** A backend with calls for one row. */
 export type RowBackend = Backend & {
-  read(key: Uint8Array): Promise<Found>;
+  read(key: string): Promise<Found>;
   write(
-    key: Uint8Array,
+    key: string,
     tokenId: number,
     epoch: number,
     edit: Edit,
@@ -14,9 +14,9 @@ export type RowBackend = Backend & {
 
 export function withSingleRows(backend: Backend): RowBackend {
   return Object.assign(backend, {
-    read: async (key: Uint8Array) => (await backend.readMany([key]))[0]!,
+    read: async (key: string) => (await backend.readMany([key]))[0]!,
     write: async (
-      key: Uint8Array,
+      key: string,
       tokenId: number,
       epoch: number,
       edit: Edit,

@@ -40,7 +40,8 @@ export function changeOf(edit: Edit, row: Row | null): Change | null {
 
 /** One write of a group. */
 export interface Write {
-  readonly key: Uint8Array;
+  /** A character a byte. */
+  readonly key: string;
   readonly tokenId: number;
   /** A function gets the row as it is inside the transaction, after the earlier writes of the group. */
   readonly edit: Edit;
@@ -158,10 +159,11 @@ export interface Backend {
   /**
    * Reads rows and the epoch in one snapshot.
    *
+   * @param keys A character a byte.
    * @returns The rows in the order of the keys, of which there is at least one.
    * @throws The database's error.
    */
-  readMany(keys: readonly Uint8Array[]): Promise<readonly Found[]>;
+  readMany(keys: readonly string[]): Promise<readonly Found[]>;
   /**
    * Executes writes in one transaction: checks the epoch, applies the changes, notes the tokens as applied, commits.
    * Writes of one key take effect in their order. A write that the database refuses fails alone.

@@ -23,7 +23,7 @@ import { PostgresViews } from "./views.ts";
 import { READ_ONLY, STATEMENTS_IN_WRITE, Writes } from "./writes.ts";
 import { Views } from "../views/view.ts";
 import { ViewMapping } from "../views/view_mapping.ts";
-import { latin1Text } from "../../../store/base/bytes.ts";
+import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 
 /** How long a takeover waits for the writes of the origin before; then it ends their sessions. */
 const TAKE_OVER_GRACE_MS = 1000;
@@ -162,8 +162,8 @@ export class PostgresBackend implements Backend {
     }
   }
 
-  async readMany(keys: readonly Uint8Array[]): Promise<readonly Found[]> {
-    const stored = arrayOf(keys.map((key) => storedAs(key, this.#types.key) ?? null));
+  async readMany(keys: readonly string[]): Promise<readonly Found[]> {
+    const stored = arrayOf(keys.map((key) => storedAs(latin1Bytes(key), this.#types.key) ?? null));
     const rows = await this.#pool.query(this.#statements.read, [stored]);
     const epoch = Number(rows[0]!["epoch"]);
     const byKey = new Map<string, Found>();
@@ -171,7 +171,7 @@ export class PostgresBackend implements Backend {
     for (const row of rows) {
       if (row["key"] !== null) byKey.set(latin1Text(bytesOf(row["key"])), foundOf(row, nowUnixMs));
     }
-    return keys.map((key) => byKey.get(latin1Text(key)) ?? { row: null, version: 0, epoch });
+    return keys.map((key) => byKey.get(key) ?? { row: null, version: 0, epoch });
   }
 
   writeGroup(writes: readonly Write[], epoch: number): Promise<readonly WriteResult[]> {

@@ -6,7 +6,7 @@ import {
   type Write,
   type WriteResult,
 } from "../base/backend.ts";
-import { latin1Text } from "../../../store/base/bytes.ts";
+import { latin1Bytes } from "../../../store/base/bytes.ts";
 import { reasonOf } from "../../process/reason.ts";
 import { type ColumnTypes, type Stored, storedAs } from "./columns.ts";
 import type { Parameter } from "./session.ts";
@@ -42,11 +42,10 @@ export class WriteGroup {
     this.#types = types;
     this.isComputed = writes.some(({ edit }) => typeof edit === "function");
     for (const [index, { key }] of writes.entries()) {
-      const stored = storedAs(key, types.key);
-      const name = latin1Text(key);
+      const stored = storedAs(latin1Bytes(key), types.key);
       if (stored === undefined) {
         this.results[index] = failed("the key is not UTF-8 without zero bytes");
-      } else if (!this.#targets.has(name)) {
+      } else if (!this.#targets.has(key)) {
         const target = {
           key: stored,
           isNew: this.isComputed,
@@ -57,7 +56,7 @@ export class WriteGroup {
           expiresUnixSec: 0,
           changes: [],
         };
-        this.#targets.set(name, target);
+        this.#targets.set(key, target);
       }
     }
   }
@@ -73,8 +72,8 @@ export class WriteGroup {
   }
 
   /** Notes a row that is locked. */
-  found(key: Uint8Array, { row, version }: Pick<Found, "row" | "version">): void {
-    const target = this.#targets.get(latin1Text(key))!;
+  found(key: string, { row, version }: Pick<Found, "row" | "version">): void {
+    const target = this.#targets.get(key)!;
     target.isNew = false;
     target.row = row;
     target.version = version;
@@ -84,7 +83,7 @@ export class WriteGroup {
   decide(): void {
     for (const [index, write] of this.writes.entries()) {
       if (this.results[index] !== undefined) continue;
-      const target = this.#targets.get(latin1Text(write.key))!;
+      const target = this.#targets.get(write.key)!;
       try {
         this.results[index] = this.#decideOne(target, index, changeOf(write.edit, target.row));
       } catch (error) {

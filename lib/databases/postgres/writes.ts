@@ -1,5 +1,5 @@
 import type { Write, WriteOutcome, WriteResult } from "../base/backend.ts";
-import { latin1Text } from "../../../store/base/bytes.ts";
+import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import { pause } from "../../process/pause.ts";
 import { reasonOf } from "../../process/reason.ts";
 import { bytesOf, type ColumnTypes, storedAs } from "./columns.ts";
@@ -149,13 +149,15 @@ export class Writes {
     untilMs: number,
     reason: string,
   ): Promise<readonly WriteResult[]> {
-    const keys = arrayOf(writes.map(({ key }) => storedAs(key, this.#types.key) ?? null));
+    const keys = arrayOf(
+      writes.map(({ key }) => storedAs(latin1Bytes(key), this.#types.key) ?? null),
+    );
     const rows = await this.#pool.query(this.#statements.lockedRows, [keys]);
     const locked = new Set(rows.map((row) => latin1Text(bytesOf(row["key"]))));
     const hasTime = !isOver(untilMs);
     // A row that another session inserts is locked, and cannot be seen.
     if (locked.size === 0 && hasTime) return await this.#writeHalves(writes, epoch, untilMs);
-    const isLocked = ({ key }: Write): boolean => locked.size === 0 || locked.has(latin1Text(key));
+    const isLocked = ({ key }: Write): boolean => locked.size === 0 || locked.has(key);
     const waiting = writes.filter(isLocked);
     const free = writes.filter((write) => !isLocked(write));
     const parts = await Promise.all([
@@ -202,7 +204,9 @@ export class Writes {
           await session.rollBack();
           return fenced;
         }
-        for (const row of rows) group.found(bytesOf(row["key"]), foundOf(row, this.#nowUnixMs()));
+        for (const row of rows) {
+          group.found(latin1Text(bytesOf(row["key"])), foundOf(row, this.#nowUnixMs()));
+        }
       }
       group.decide();
       const parameters = group.parameters(

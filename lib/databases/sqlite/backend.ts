@@ -1,3 +1,4 @@
+import { latin1Bytes } from "../../../store/base/bytes.ts";
 import { kindOf, targetAt } from "../../process/file_kinds.ts";
 import { DatabaseSync } from "node:sqlite";
 import {
@@ -33,7 +34,7 @@ const UNWRITABLE = /unable to open|readonly/;
 const CHECK_MS = 500;
 /** SQLITE_BUSY and SQLITE_LOCKED, without the bits of the extended code. */
 const BUSY_CODES = [5, 6];
-const NO_KEY = new Uint8Array();
+const NO_KEY = "";
 /** Tables and indexes of a schema. */
 const TABLES = 6;
 
@@ -176,11 +177,11 @@ export class SqliteBackend implements Backend {
     return await this.#whenFree(() => this.#statements.noteMark.get(mark, epoch)) !== undefined;
   }
 
-  readMany(keys: readonly Uint8Array[]): Promise<readonly Found[]> {
+  readMany(keys: readonly string[]): Promise<readonly Found[]> {
     return Promise.resolve().then(() => this.#foundMany(keys));
   }
 
-  #foundMany(keys: readonly Uint8Array[]): readonly Found[] {
+  #foundMany(keys: readonly string[]): readonly Found[] {
     if (keys.length === 1) return [this.#found(keys[0]!)];
     // One snapshot. Reads of a file in WAL mode wait for no writer.
     this.#database.exec("BEGIN");
@@ -191,8 +192,9 @@ export class SqliteBackend implements Backend {
     }
   }
 
-  #found(key: Uint8Array): Found {
-    return foundOf(this.#statements.read.get(key) as unknown as SqliteRow, this.#nowUnixMs());
+  #found(key: string): Found {
+    const row = this.#statements.read.get(latin1Bytes(key));
+    return foundOf(row as unknown as SqliteRow, this.#nowUnixMs());
   }
 
   async writeGroup(writes: readonly Write[], epoch: number): Promise<readonly WriteResult[]> {
@@ -282,7 +284,9 @@ export class SqliteBackend implements Backend {
     const [flags, data] = made === "delete" ? [0, null] : [made.flags, made.data];
     const expires = made === "delete" ? 0 : made.expiresUnixSec ?? 0;
     const more = this.#hasExpiry ? [expires === 0 ? null : expires] : [];
-    const { version } = this.#statements.put.get(key, flags, data, ...more) as { version: number };
+    const { version } = this.#statements.put.get(latin1Bytes(key), flags, data, ...more) as {
+      version: number;
+    };
     return { kind: "committed", version };
   }
 

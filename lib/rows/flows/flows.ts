@@ -1,31 +1,11 @@
 import { assert } from "../../../store/base/assert.ts";
 import type { KeySet } from "../../databases/views/key_set.ts";
-import type { Edit, Found, WriteOutcome, WriteResult } from "../../databases/base/backend.ts";
+import type { Found, WriteOutcome, WriteResult } from "../../databases/base/backend.ts";
 import { type RowFlow, step } from "./steps.ts";
+import { RowWrite, type WriteReply } from "./row_write.ts";
 import { type PutStart, TokenLimitError, type TokenStates } from "./token_states.ts";
 import { UgetKeys } from "./uget_keys.ts";
 import { reasonOf } from "../../process/reason.ts";
-
-/** How a write ended. */
-export type WriteReply =
-  /** After `unknown`, the token stays out. */
-  | Exclude<WriteResult, { readonly kind: "fenced" }>
-  /** Another connection holds the row's lock; nothing was written. */
-  | { readonly kind: "locked" }
-  /** The token's state forbids the write; nothing was written. */
-  | { readonly kind: "revoked" | "none" | "busy" };
-
-/** A write, to be executed with others. */
-export interface GroupWrite {
-  readonly key: string;
-  readonly edit: Edit;
-  /** The token that it is made under; 0: one of its own. */
-  readonly tokenId: number;
-  /** The connection that writes, which may hold the row's lock; 0: none. */
-  readonly connection: number;
-  /** When it arrived, on the clock of the database's time-outs; left out: now. */
-  readonly sinceMs?: number | undefined;
-}
 
 /** The result of reading a row. */
 export interface Read extends Found {
@@ -54,14 +34,6 @@ export interface Right {
   nowMs(): number;
   renew(deadlineMs: number): void;
   end(): void;
-}
-
-/** A write of a group that has its token. */
-interface Begun {
-  readonly write: GroupWrite;
-  readonly tokenId: number;
-  readonly start: PutStart["kind"] | "refused";
-  reply: WriteReply | undefined;
 }
 
 /** First wait before the outcome of a write is asked for again; each further wait is twice as long. */
@@ -194,30 +166,30 @@ export class Flows {
    *
    * @returns The replies, in the order of the writes.
    */
-  *write(writes: readonly GroupWrite[]): RowFlow<readonly WriteReply[]> {
+  *write(writes: readonly RowWrite[]): RowFlow<readonly WriteReply[]> {
     this.counts.groups++;
-    const all = writes.map((write) => this.#begin(write));
-    const group = all.filter(({ start }) => start === "begun");
+    for (const write of writes) this.#begin(write);
+    const group = writes.filter(({ start }) => start === "begun");
     if (group.length > 0) yield* this.#deleteAndWrite(group);
     assert(group.every(({ reply }) => reply !== undefined), "a write that began has an end");
-    for (const each of all) each.reply ??= yield* this.#askOutcome(each);
-    return all.map((each) => this.#end(each));
+    for (const write of writes) write.reply ??= yield* this.#askOutcome(write);
+    return writes.map((write) => this.#end(write));
   }
 
-  /** Takes a token, and begins to write under it. */
-  #begin(write: GroupWrite): Begun {
-    let { tokenId } = write;
-    if (tokenId === 0) {
-      try {
-        tokenId = this.states.get(write.key, "");
-      } catch (error) {
-        if (!(error instanceof TokenLimitError)) throw error;
-        const reply = { kind: "failed", reason: error.message } as const;
-        return { write, tokenId, start: "refused", reply };
-      }
+  /** Takes a token, and begins to write under it. A write that was postponed begins anew. */
+  #begin(write: RowWrite): void {
+    try {
+      write.tokenId = write.writerTokenId || this.states.get(write.key, "");
+    } catch (error) {
+      if (!(error instanceof TokenLimitError)) throw error;
+      write.start = "refused";
+      write.reply = { kind: "failed", reason: error.message };
+      return;
     }
-    const start = this.states.beginPut(write.key, tokenId);
-    return { write, tokenId, start: start.kind, reply: replyOf(start) };
+    write.owner = this.states.ownerOf(write.key, write.tokenId);
+    const start = this.states.beginPut(write.key, write.tokenId);
+    write.start = start.kind;
+    write.reply = replyOf(start);
   }
 
   get #deposedReply(): WriteReply {
@@ -225,7 +197,7 @@ export class Flows {
   }
 
   /** Deletes the keys of a group, then writes it. Sets the replies. */
-  *#deleteAndWrite(group: readonly Begun[]): RowFlow<void> {
+  *#deleteAndWrite(group: readonly RowWrite[]): RowFlow<void> {
     if (this.isDeposed) {
       for (const each of group) this.#fail(each, this.#deposedReply);
       return;
@@ -233,9 +205,9 @@ export class Flows {
     // A node that joins later reads keys with a token as not cacheable.
     const freed = yield* step({
       kind: "delete",
-      keys: group.map(({ write }) => write.key),
+      keys: group.map(({ key }) => key),
       prefixes: [],
-      writers: group.map(({ write }) => write.connection),
+      writers: group.map(({ connection }) => connection),
     });
     assert(freed.length === group.length, "the cache answers for every key of a group");
     for (const [index, each] of group.entries()) {
@@ -246,28 +218,20 @@ export class Flows {
     yield* this.#writeRows(written);
   }
 
-  *#writeRows(group: readonly Begun[]): RowFlow<void> {
+  *#writeRows(group: readonly RowWrite[]): RowFlow<void> {
     if (this.isDeposed) {
       for (const each of group) this.#fail(each, this.#deposedReply);
       return;
     }
-    const { epoch } = this.states;
-    const writes = group.map(({ write: { key, edit, sinceMs }, tokenId }) => ({
-      key,
-      edit,
-      sinceMs,
-      tokenId,
-      owner: this.states.ownerOf(key, tokenId),
-    }));
     let results: readonly WriteResult[];
     try {
-      results = yield* step({ kind: "writeRows", writes, epoch });
+      results = yield* step({ kind: "writeRows", writes: group, epoch: this.states.epoch });
     } catch (error) {
       const reason = reasonOf(error);
-      results = writes.map(() => ({ kind: "unknown", reason }));
+      results = group.map(() => ({ kind: "unknown", reason }));
     }
-    assert(results.length === writes.length, "the database answers every write of a group");
-    const unknown: Begun[] = [];
+    assert(results.length === group.length, "the database answers every write of a group");
+    const unknown: RowWrite[] = [];
     for (const [index, each] of group.entries()) {
       const result = results[index]!;
       if (result.kind === "fenced") {
@@ -277,7 +241,7 @@ export class Flows {
       }
       this.#noteWrite(each, result);
       if (result.kind === "unknown") {
-        this.states.endPut(each.write.key, each.tokenId, { kind: "unknown" });
+        this.states.endPut(each.key, each.tokenId, { kind: "unknown" });
         each.reply = result;
         unknown.push(each);
       } else {
@@ -288,17 +252,17 @@ export class Flows {
   }
 
   /** A writer with a token of its own has deleted the key in the caches of clients. */
-  #noteWrite({ write: { key, tokenId } }: Begun, { kind }: WriteResult): void {
+  #noteWrite({ key, writerTokenId }: RowWrite, { kind }: WriteResult): void {
     if (kind !== "committed" && kind !== "unknown") return;
-    this.ugetKeys.write(key, tokenId !== 0, this.states.nowMs());
+    this.ugetKeys.write(key, writerTokenId !== 0, this.states.nowMs());
   }
 
   /** Asks for outcomes that the database has not said, for a while. */
-  *#askAgain(unknown: readonly Begun[]): RowFlow<void> {
+  *#askAgain(unknown: readonly RowWrite[]): RowFlow<void> {
     let left = unknown;
     for (let waitedMs = 0, waitMs = OUTCOME_WAIT_MS; left.length > 0; waitMs *= 2) {
       for (const each of left) {
-        const reply = yield* this.resolve(each.write.key, each.tokenId);
+        const reply = yield* this.resolve(each.key, each.tokenId);
         if (reply.kind !== "busy") each.reply = reply;
       }
       left = left.filter(({ reply }) => reply!.kind === "unknown");
@@ -306,7 +270,9 @@ export class Flows {
       if (left.length > 0) yield* step({ kind: "sleep", ms: waitMs });
       waitedMs += waitMs;
     }
-    for (const { write, tokenId } of left) if (write.tokenId === 0) this.#unanswered.add(tokenId);
+    for (const { writerTokenId, tokenId } of left) {
+      if (writerTokenId === 0) this.#unanswered.add(tokenId);
+    }
   }
 
   /**
@@ -330,15 +296,16 @@ export class Flows {
 
   /** Asks the database for the outcome of a write that is unknown. */
   *resolve(key: string, tokenId: number): RowFlow<WriteReply> {
-    const begun = this.#begin({ key, edit: "delete", tokenId, connection: 0 });
-    if (begun.start === "begun") {
-      this.#fail(begun, { kind: "failed", reason: "the database did not write it" });
+    const write = new RowWrite({ key, edit: "delete", writerTokenId: tokenId });
+    this.#begin(write);
+    if (write.start === "begun") {
+      this.#fail(write, { kind: "failed", reason: "the database did not write it" });
     }
-    return begun.reply ?? (yield* this.#askOutcome(begun));
+    return write.reply ?? (yield* this.#askOutcome(write));
   }
 
   /** Asks for the outcome of a write that is unknown, or was forgotten. */
-  *#askOutcome({ write: { key }, tokenId, start }: Begun): RowFlow<WriteReply> {
+  *#askOutcome({ key, tokenId, start }: RowWrite): RowFlow<WriteReply> {
     const outcome = yield* this.#outcome(tokenId);
     // A token of an earlier epoch, or one that was forgotten, may have been applied all the same.
     if (start === "none") return outcome.kind === "notApplied" ? { kind: "none" } : outcome;
@@ -359,26 +326,26 @@ export class Flows {
   }
 
   #settle(
-    each: Begun,
+    each: RowWrite,
     result: WriteReply & { kind: "committed" | "refused" | "failed" | "postponed" },
   ): void {
     if (result.kind !== "committed") return this.#fail(each, result);
-    const isForgotten = each.write.tokenId === 0;
-    this.states.endPut(each.write.key, each.tokenId, { ...result, isForgotten });
+    const isForgotten = each.writerTokenId === 0;
+    this.states.endPut(each.key, each.tokenId, { ...result, isForgotten });
     each.reply = result;
   }
 
   /** Ends a write that certainly wrote nothing. */
-  #fail(each: Begun, reply: WriteReply): void {
-    this.states.endPut(each.write.key, each.tokenId, { kind: "failed" });
+  #fail(each: RowWrite, reply: WriteReply): void {
+    this.states.endPut(each.key, each.tokenId, { kind: "failed" });
     each.reply = reply;
   }
 
   /** Counts a write, and releases the token that was taken for it. */
-  #end({ write, tokenId, reply }: Begun): WriteReply {
+  #end({ key, writerTokenId, tokenId, reply }: RowWrite): WriteReply {
     const { kind } = reply!;
     if (kind !== "postponed") this.counts[COUNT_OF[kind]]++;
-    if (write.tokenId === 0) this.states.release(write.key, tokenId);
+    if (writerTokenId === 0) this.states.release(key, tokenId);
     return reply!;
   }
 }

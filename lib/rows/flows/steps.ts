@@ -8,11 +8,6 @@ import type {
   WriteResult,
 } from "../../databases/base/backend.ts";
 
-/** A write under a token. */
-export interface RowWrite extends Omit<Write, "key"> {
-  readonly key: string;
-}
-
 /** Rows to delete, with their leases and notes of absence. */
 export interface RowDeletion extends KeySet {
   /**
@@ -27,7 +22,7 @@ export type FlowStep =
   /** Reads rows and the epoch in one snapshot of the database. */
   | { readonly kind: "readRows"; readonly keys: readonly string[] }
   /** Writes rows in a transaction that checks the epoch and notes the tokens as applied. */
-  | { readonly kind: "writeRows"; readonly writes: readonly RowWrite[]; readonly epoch: number }
+  | { readonly kind: "writeRows"; readonly writes: readonly Write[]; readonly epoch: number }
   /** Deletes rows in the origin's own cache and in all nodes. */
   | RowDeletion & { readonly kind: "delete" }
   /** Takes the lock that only one origin has, or asks whether this one has it. */

@@ -3,7 +3,8 @@ import { REPLY } from "../../../protocol/reply/replies.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
 import type { TransportEvent } from "../../net/transport.ts";
 import type { KeySet } from "../../databases/views/key_set.ts";
-import type { Read, WriteReply } from "../flows/flows.ts";
+import type { Read } from "../flows/flows.ts";
+import { RowWrite, type WriteReply } from "../flows/row_write.ts";
 import type { RowDeletion } from "../flows/steps.ts";
 import type { Deletion, NodeChange, NodeList, NodeState } from "../flows/node_list.ts";
 import { NodeWaits } from "../flows/node_waits.ts";
@@ -11,8 +12,7 @@ import { NodeService, type OriginRight, type ServiceFlow } from "../flows/node_s
 import { runFlow } from "../../flow/flow.ts";
 import { inSlices } from "../key_slices.ts";
 import type { OwnRows } from "../own_rows.ts";
-import { RowEdit } from "../row_edits.ts";
-import type { QueuedWrite } from "../write_queue.ts";
+import { RowEdit } from "../flows/row_edit.ts";
 import * as wire from "./wire.ts";
 
 /** Polls of an idle node per membership. */
@@ -148,7 +148,7 @@ export class NodeServer {
   async execute(
     [verb, session = "", number = "", ...more]: readonly string[],
     block: Uint8Array,
-    addWrite: (write: QueuedWrite) => void,
+    addWrite: (write: RowWrite) => void,
     signal?: AbortSignal,
   ): Promise<string> {
     if (more.length !== 1) throw new Error("bad command line format");
@@ -267,7 +267,7 @@ export class NodeServer {
 
   async #write(
     writes: readonly wire.SentWrite[],
-    addWrite: (write: QueuedWrite) => void,
+    addWrite: (write: RowWrite) => void,
   ): Promise<string> {
     const connection = -(++this.#order);
     const sinceMs = performance.now();
@@ -284,7 +284,7 @@ export class NodeServer {
           resolve({ reply, outcome: work.outcome, number: work.number, row });
         };
         const { edit } = work;
-        addWrite({ key, edit, tokenId: 0, connection, bytes: data.length, sinceMs, answer });
+        addWrite(new RowWrite({ key, edit, connection, bytes: data.length, sinceMs, answer }));
       });
     }));
     return replyOf(wire.packReplies(replies));

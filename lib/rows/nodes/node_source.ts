@@ -2,10 +2,10 @@ import { assert } from "../../../store/base/assert.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";
 import { runFlow } from "../../flow/flow.ts";
 import { reasonOf } from "../../process/reason.ts";
-import type { Read, WriteReply } from "../flows/flows.ts";
+import type { Read } from "../flows/flows.ts";
+import type { RowWrite, WriteReply } from "../flows/row_write.ts";
 import type { NodeFlows, NodeStep } from "../flows/node_flows.ts";
 import type { RowSource } from "../row_source.ts";
-import type { QueuedWrite } from "../write_queue.ts";
 import { isOutcomeUnknown, LongReplyError, type OriginClient } from "./origin_client.ts";
 import * as wire from "./wire.ts";
 
@@ -96,7 +96,7 @@ export class NodeSource implements RowSource {
     }
   }
 
-  async write(group: readonly QueuedWrite[]): Promise<readonly WriteReply[]> {
+  async write(group: readonly RowWrite[]): Promise<readonly WriteReply[]> {
     const { session } = this.#link.flows;
     const replies: WriteReply[] = [];
     this.counts.writes += group.length;
@@ -119,7 +119,7 @@ export class NodeSource implements RowSource {
 
   async command(
     request: Uint8Array,
-    _addWrite: (write: QueuedWrite) => void,
+    _addWrite: (write: RowWrite) => void,
     signal: AbortSignal,
   ): Promise<Uint8Array<ArrayBuffer>> {
     const begins = (word: string): boolean =>

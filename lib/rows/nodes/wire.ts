@@ -3,11 +3,12 @@ import { Outcome } from "../../../store/outcome.ts";
 import { RowKind } from "../../../store/row_cache.ts";
 import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import type { Row } from "../../databases/base/backend.ts";
-import type { Read, WriteReply } from "../flows/flows.ts";
+import type { Read } from "../flows/flows.ts";
+import type { WriteReply } from "../flows/row_write.ts";
 import type { Due, Joined } from "../flows/node_flows.ts";
 import { KEYS_MAX } from "../flows/node_service.ts";
 import type { KeySet } from "../../databases/views/key_set.ts";
-import type { RowWish } from "../row_edits.ts";
+import type { ClientWrite } from "../flows/row_edit.ts";
 import { oneLine } from "../../process/reason.ts";
 
 // The messages between a node and its origin: blocks of records behind lines of text. Numbers are little-endian.
@@ -68,7 +69,7 @@ const REPLIES = ["committed", "refused", "locked", "unknown", "failed"] as const
 
 /** A write of a client of a node. */
 export interface SentWrite {
-  readonly request: RowWish;
+  readonly request: ClientWrite;
   readonly data: Uint8Array;
 }
 
@@ -368,7 +369,7 @@ export function unpackReplies(block: Uint8Array, writes: readonly SentWrite[]): 
 
 /** A committed write has changed its row, and a refused one has not. @throws WireError */
 function checkReply(
-  { kind, compare }: RowWish,
+  { kind, compare }: ClientWrite,
   reply: typeof REPLIES[number],
   outcome: Outcome,
   version: number,

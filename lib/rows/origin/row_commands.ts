@@ -3,18 +3,18 @@ import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import { oneWord } from "../../../store/base/key_text.ts";
 import { inSlices } from "../key_slices.ts";
 import type { Edit } from "../../databases/base/backend.ts";
-import type { Flows, Read, WriteReply } from "../flows/flows.ts";
+import type { Flows, Read } from "../flows/flows.ts";
+import { RowWrite, type WriteReply } from "../flows/row_write.ts";
 import type { RowFlow } from "../flows/steps.ts";
 import { positionOf } from "../follow/follow_command.ts";
 import type { Follower } from "../follow/follower.ts";
 import { rowStats } from "./row_stats.ts";
 import type { StepRunner } from "./step_runner.ts";
-import type { QueuedWrite } from "../write_queue.ts";
 import { nodeLines, type NodeServer } from "../nodes/node_server.ts";
 import { oneLine } from "../../process/reason.ts";
 
 /** Executes a write in the next group. */
-type AddWrite = (write: QueuedWrite) => void;
+type AddWrite = (write: RowWrite) => void;
 type ReadFlow = (keys: readonly string[]) => RowFlow<readonly Read[]>;
 type Reply = string | Uint8Array<ArrayBuffer>;
 type Handler = (words: readonly string[], command: Command) => Promise<Reply> | Reply;
@@ -285,11 +285,11 @@ export class RowCommands {
   }
 }
 
-function put(addWrite: AddWrite, key: string, tokenId: number, edit: Edit): Promise<WriteReply> {
+function put(addWrite: AddWrite, key: string, id: number, edit: Edit): Promise<WriteReply> {
   const bytes = typeof edit === "object" ? edit.data.length : 0;
   const sinceMs = performance.now();
   return new Promise((answer) =>
-    addWrite({ key, edit, tokenId, connection: 0, bytes, sinceMs, answer })
+    addWrite(new RowWrite({ key, edit, writerTokenId: id, bytes, sinceMs, answer }))
   );
 }
 

@@ -1,4 +1,3 @@
-import { latin1Bytes } from "../../../store/base/bytes.ts";
 import type { Backend, Found, ViewKey } from "../../databases/base/backend.ts";
 import type { FlowStep, RowDeletion, RowFlow, StepKind, StepResults } from "../flows/steps.ts";
 import { runFlow } from "../../flow/flow.ts";
@@ -45,10 +44,8 @@ export class StepRunner {
         return this.delete(step);
       case "readRows":
         return this.#readRows(step.keys);
-      case "writeRows": {
-        const writes = step.writes.map((write) => ({ ...write, key: latin1Bytes(write.key) }));
-        return this.#backend.writeGroup(writes, step.epoch);
-      }
+      case "writeRows":
+        return this.#backend.writeGroup(step.writes, step.epoch);
       case "lockOrigin":
         return this.#backend.lockOrigin();
       case "takeOver":
@@ -70,7 +67,7 @@ export class StepRunner {
   #readRows(keys: readonly string[]): Promise<readonly Found[]> {
     const asked = keys.map((key) => this.views.find(key));
     const viewKeys = asked.filter((key) => key !== null);
-    if (viewKeys.length === 0) return this.#backend.readMany(keys.map(latin1Bytes));
+    if (viewKeys.length === 0) return this.#backend.readMany(keys);
     if (viewKeys.length === keys.length) return this.views.read(viewKeys);
     return this.#readBoth(keys, asked, viewKeys);
   }
@@ -82,7 +79,7 @@ export class StepRunner {
   ): Promise<readonly Found[]> {
     const rowKeys = keys.filter((_, index) => asked[index] === null);
     const [rows, results] = await Promise.all([
-      this.#backend.readMany(rowKeys.map(latin1Bytes)),
+      this.#backend.readMany(rowKeys),
       this.views.read(viewKeys),
     ]);
     const [nextRow, nextResult] = [rows.values(), results.values()];

@@ -1,5 +1,6 @@
 import type { RowFlow } from "../../../lib/rows/flows/steps.ts";
-import type { Flows, WriteReply } from "../../../lib/rows/flows/flows.ts";
+import type { Flows } from "../../../lib/rows/flows/flows.ts";
+import { RowWrite, type WriteReply } from "../../../lib/rows/flows/row_write.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";
 import { KEY } from "../key_record.ts";
 import {
@@ -77,7 +78,7 @@ function putAnswer(id: number, reply: WriteReply): Answer {
 
 /** @param tokenId 0: one of its own. */
 function* write(flows: Flows, tokenId: number): RowFlow<WriteReply> {
-  const [reply] = yield* flows.write([{ key: KEY, edit, tokenId, connection: 0 }]);
+  const [reply] = yield* flows.write([new RowWrite({ key: KEY, edit, writerTokenId: tokenId })]);
   return reply!;
 }
 

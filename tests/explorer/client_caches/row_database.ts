@@ -4,7 +4,7 @@ import {
   type WriteOutcome,
   type WriteResult,
 } from "../../../lib/databases/base/backend.ts";
-import type { RowWrite } from "../../../lib/rows/flows/steps.ts";
+import type { Write } from "../../../lib/databases/base/backend.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";
 import type { Database } from "../steps.ts";
 
@@ -50,7 +50,7 @@ export class RowDatabase implements Database {
     return { row, version, epoch: this.epoch };
   }
 
-  write({ tokenId, edit }: RowWrite, epoch: number): WriteResult {
+  write({ tokenId, edit }: Write, epoch: number): WriteResult {
     if (epoch !== this.epoch && !this.#isUnfenced) return { kind: "fenced", epoch: this.epoch };
     if (this.#applied.has(tokenId)) return { kind: "failed", reason: "applied before" };
     const { row } = this.read();

@@ -1,3 +1,4 @@
+import { RowWrite } from "../../../lib/rows/flows/row_write.ts";
 import { hasEveryRow, type KeySet } from "../../../lib/databases/views/key_set.ts";
 import { Flows, type Read } from "../../../lib/rows/flows/flows.ts";
 import { followLog, type LogFlow, type LogStep } from "../../../lib/rows/flows/log_flow.ts";
@@ -195,7 +196,7 @@ export class FollowWorld extends ActingWorld<FollowScenario> {
     this.note(`${actor.name} writes through the origin`);
     actor.state = "waiting";
     const edit = { flags: 0, data: new Uint8Array() };
-    const write = this.#flows.write([{ key: KEY, edit, tokenId: 0, connection: 0 }]);
+    const write = this.#flows.write([new RowWrite({ key: KEY, edit })]);
     this.#begin(`write ${actor.name}`, write, () => actor.state = "ended");
   }
 

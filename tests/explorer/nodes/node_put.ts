@@ -1,3 +1,4 @@
+import { RowWrite } from "../../../lib/rows/flows/row_write.ts";
 import { putRowFlow, type RowEnd } from "../../../lib/client/flows/put_row.ts";
 import type { ClientFlow, Step, StepKind } from "../../../lib/client/flows/steps.ts";
 import { LIMIT_MS, type RowFault, rowReply } from "../actors/row_putters.ts";
@@ -138,7 +139,7 @@ export class NodePut {
     world: PutWorld,
     answer: (word: string) => void,
   ): void {
-    const write = { key: KEY, edit: EDIT, tokenId: this.#tokenId, connection: 0 };
+    const write = new RowWrite({ key: KEY, edit: EDIT, writerTokenId: this.#tokenId });
     world.begin(origin, this.name, flows.write([write]), answer);
   }
 

@@ -1,3 +1,4 @@
+import { RowWrite } from "../../../lib/rows/flows/row_write.ts";
 import { EVERY_ROW, hasEveryRow, type KeySet } from "../../../lib/databases/views/key_set.ts";
 import type { Read } from "../../../lib/rows/flows/flows.ts";
 import type { NodeResult } from "../../../lib/rows/flows/node_flows.ts";
@@ -237,7 +238,7 @@ export class NodeWorld extends ActingWorld<NodeScenario> {
     this.note(`${actor.name} writes`);
     const edit = { flags: 0, data: new Uint8Array() };
     const { flows } = this.#origins[origin]!.core!;
-    const write = flows.write([{ key: KEY, edit, tokenId: 0, connection: 0 }]);
+    const write = flows.write([new RowWrite({ key: KEY, edit })]);
     this.#begin(origin, actor.name, write, () => this.note(`the write of ${actor.name} ends`));
   }
 

@@ -1,4 +1,5 @@
-import type { Flows, GroupWrite, WriteReply } from "../../../lib/rows/flows/flows.ts";
+import type { Flows } from "../../../lib/rows/flows/flows.ts";
+import type { RowWrite } from "../../../lib/rows/flows/row_write.ts";
 import type { FlowStep, RowFlow, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
 import type { RequestSlot } from "../../../store/rows/row_requests.ts";
 import type { RecordingStates } from "../client_caches/recording_states.ts";
@@ -18,18 +19,13 @@ export interface Actor {
   versions: number[];
 }
 
-export interface QueuedWrite extends GroupWrite {
-  readonly author: string;
-  answer(reply: WriteReply): void;
-}
-
 export interface Core {
   readonly flows: Flows;
   readonly states: RecordingStates;
   readonly store: OriginStore;
   /** Names of those whose requests are queued. */
   queue: string[];
-  writes: QueuedWrite[];
+  writes: RowWrite[];
   isWriting: boolean;
 }
 

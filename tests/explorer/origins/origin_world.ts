@@ -1,7 +1,8 @@
-import type { WriteResult } from "../../../lib/databases/base/backend.ts";
-import { Flows, type Read, type WriteReply } from "../../../lib/rows/flows/flows.ts";
-import type { FlowStep, RowFlow, RowWrite, StepKind } from "../../../lib/rows/flows/steps.ts";
-import { RowEdit } from "../../../lib/rows/row_edits.ts";
+import type { Write, WriteResult } from "../../../lib/databases/base/backend.ts";
+import { Flows, type Read } from "../../../lib/rows/flows/flows.ts";
+import { RowWrite, type WriteReply } from "../../../lib/rows/flows/row_write.ts";
+import type { FlowStep, RowFlow, StepKind } from "../../../lib/rows/flows/steps.ts";
+import { RowEdit } from "../../../lib/rows/flows/row_edit.ts";
 import { StoreMode } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { RowKind, type RowRequest } from "../../../store/row_cache.ts";
@@ -12,7 +13,7 @@ import type { Answer } from "../steps.ts";
 import { ScenarioWorld } from "../scenario_world.ts";
 import { nameOf, type TraceWriter } from "../trace.ts";
 import type { Client, Deed, OriginScenario } from "./origin_scenario.ts";
-import type { Actor, Core, QueuedWrite, Running } from "./origin_parts.ts";
+import type { Actor, Core, Running } from "./origin_parts.ts";
 import { OriginStore, type Result } from "./origin_store.ts";
 import { Table } from "./table.ts";
 
@@ -244,29 +245,24 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
     const mode = deed === "add" ? StoreMode.ADD : StoreMode.SET;
     const work = new RowEdit({ ...request, mode }, new TextEncoder().encode(deed));
     const rows = core.store.cache.rows!;
-    core.writes.push({
-      key: KEY,
-      edit: work.edit,
-      tokenId: 0,
-      connection: request.owner,
-      author: `${actor.name}${index + 1}`,
-      answer: (reply) => {
-        if (reply.kind === "committed") rows.answer(request, work.outcome, reply);
-        else if (reply.kind === "refused") rows.answer(request, work.outcome);
-        else rows.fail([request], reply.kind);
-      },
-    });
+    const { edit } = work;
+    this.#authors.set(edit as object, `${actor.name}${index + 1}`);
+    const answer = (reply: WriteReply): void => {
+      if (reply.kind === "committed") rows.answer(request, work.outcome, reply);
+      else if (reply.kind === "refused") rows.answer(request, work.outcome);
+      else rows.fail([request], reply.kind);
+    };
+    core.writes.push(new RowWrite({ key: KEY, edit, connection: request.owner, answer }));
   }
 
   #writeTogether(core: Core): void {
     if (core.isWriting || core.writes.length === 0) return;
     core.isWriting = true;
     const group = core.writes.splice(0);
-    const authors = group.map(({ author }) => author);
-    for (const { edit, author } of group) this.#authors.set(edit as object, author);
+    const authors = group.map(({ edit }) => this.#authors.get(edit as object));
     this.#begin(core, () => `w${authors}`, core.flows.write(group), (result) => {
       const replies = result as WriteReply[];
-      const postponed: QueuedWrite[] = [];
+      const postponed: RowWrite[] = [];
       for (const [index, write] of group.entries()) {
         const shift = this.scenario.answersNext ? 1 : 0;
         const reply = replies[(index + shift) % replies.length]!;
@@ -354,7 +350,7 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
         // The database answers when the connection of the group is surely gone.
         this.#running = this.#running.filter(({ flow, step: { kind, ...other } }) =>
           flow !== undefined || kind !== "writeRows" ||
-          (other as { writes: readonly RowWrite[] }).writes.every(({ tokenId }) =>
+          (other as { writes: readonly Write[] }).writes.every(({ tokenId }) =>
             tokenId !== step.tokenId
           )
         );
@@ -365,7 +361,7 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
     }
   }
 
-  #writeRows(writes: readonly RowWrite[], epoch: number): readonly WriteResult[] {
+  #writeRows(writes: readonly Write[], epoch: number): readonly WriteResult[] {
     return this.#table.write(
       writes,
       epoch,
@@ -427,7 +423,9 @@ export class OriginWorld extends ScenarioWorld<OriginScenario> {
       const { states, store, queue, writes, isWriting, flows } = core;
       const lease = rank(leaseOf(index, store.leaseId));
       text += `|${store.cached}l${lease}${flows.isDeposed ? "D" : ""}`;
-      text += `${isWriting ? "W" : ""}q${queue}w${writes.map(({ author }) => author)}`;
+      text += `${isWriting ? "W" : ""}q${queue}w${
+        writes.map(({ edit }) => this.#authors.get(edit as object))
+      }`;
       text += states.text(this.#ids, rank);
     }
     for (const { name, state, slots, before, versions } of this.#actors) {

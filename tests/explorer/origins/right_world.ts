@@ -1,3 +1,4 @@
+import { RowWrite } from "../../../lib/rows/flows/row_write.ts";
 import type { Takeover } from "../../../lib/databases/base/backend.ts";
 import { Flows, type Right } from "../../../lib/rows/flows/flows.ts";
 import {
@@ -198,7 +199,7 @@ export class RightWorld extends ScenarioWorld<RightScenario> {
     this.note("a write at the second origin");
     const edit = { flags: 0, data: new Uint8Array() };
     const { flows } = this.#origins[1]!;
-    const write = flows.write([{ key: KEY, edit, tokenId: 0, connection: 0 }]);
+    const write = flows.write([new RowWrite({ key: KEY, edit })]);
     this.#begin(1, "write", write, () => {});
   }
 

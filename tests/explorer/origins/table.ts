@@ -5,7 +5,7 @@ import {
   type WriteOutcome,
   type WriteResult,
 } from "../../../lib/databases/base/backend.ts";
-import type { RowWrite } from "../../../lib/rows/flows/steps.ts";
+import type { Write } from "../../../lib/databases/base/backend.ts";
 
 /** A version of the row. */
 export interface Version {
@@ -48,9 +48,9 @@ export class Table {
 
   /** One transaction. @param authorOf The writer that asked for a write. */
   write(
-    writes: readonly RowWrite[],
+    writes: readonly Write[],
     epoch: number,
-    authorOf: (write: RowWrite) => string,
+    authorOf: (write: Write) => string,
   ): WriteResult[] {
     if (epoch !== this.epoch && !this.#isUnfenced) {
       return writes.map(() => ({ kind: "fenced", epoch: this.epoch }));

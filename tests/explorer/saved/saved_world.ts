@@ -1,3 +1,4 @@
+import { RowWrite } from "../../../lib/rows/flows/row_write.ts";
 import { Flows, type Read } from "../../../lib/rows/flows/flows.ts";
 import { followLog, type LogFlow, type LogStep } from "../../../lib/rows/flows/log_flow.ts";
 import { isLastMark, noteMark } from "../../../lib/rows/flows/marks.ts";
@@ -126,7 +127,7 @@ export class SavedWorld extends ActingWorld<SavedScenario> {
     if (kind === "writer") {
       this.note(`${name} writes through the origin`);
       const edit = { flags: 0, data: new Uint8Array() };
-      const write = this.#flows.write([{ key: KEY, edit, tokenId: 0, connection: 0 }]);
+      const write = this.#flows.write([new RowWrite({ key: KEY, edit })]);
       return this.#begin(() => `write ${name}`, write, () => actor.state = "ended");
     }
     const store = this.#store;

@@ -1,6 +1,7 @@
 import { Flows } from "../../../lib/rows/flows/flows.ts";
 import { type RowFlow, step } from "../../../lib/rows/flows/steps.ts";
-import type { GroupWrite, Read, WriteReply } from "../../../lib/rows/flows/flows.ts";
+import type { Read } from "../../../lib/rows/flows/flows.ts";
+import type { RowWrite, WriteReply } from "../../../lib/rows/flows/row_write.ts";
 import type { Client, Deed, OriginScenario } from "../origins/origin_scenario.ts";
 
 // Scenarios with the server that serves rows. Its cache equals the database at every moment; every
@@ -23,7 +24,7 @@ class ChecksAfterRead extends Flows {
 
 /** Writes a group in another order. */
 class WritesBackwards extends Flows {
-  override *write(writes: readonly GroupWrite[]): RowFlow<readonly WriteReply[]> {
+  override *write(writes: readonly RowWrite[]): RowFlow<readonly WriteReply[]> {
     return (yield* super.write(writes.toReversed())).toReversed();
   }
 }

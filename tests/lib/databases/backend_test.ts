@@ -12,7 +12,7 @@ import {
   testDatabases,
 } from "../../support/servers/databases.ts";
 
-const KEY = new TextEncoder().encode("k\0ey");
+const KEY = "k\0ey";
 const set = (text: string, flags = 0): Change => ({
   flags,
   data: new TextEncoder().encode(text),
@@ -162,7 +162,7 @@ testEdits(
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 function writeOf(key: string, tokenId: number, edit: Edit): Write {
-  return { key: bytes(key), tokenId, edit, owner: "" };
+  return { key, tokenId, edit, owner: "" };
 }
 
 /** Appends to the row. */
@@ -175,7 +175,7 @@ testEdits(
   async (database, edit) => {
     const backend = await database.open();
     const { epoch } = await backend.takeOver();
-    await backend.write(bytes("b"), 1, epoch, set("b"));
+    await backend.write("b", 1, epoch, set("b"));
     const results = await backend.writeGroup([
       writeOf("b", 11, edit(set("b1"))),
       writeOf("a", 12, edit(set("a1"))),
@@ -187,7 +187,7 @@ testEdits(
     for (const [at, { version }] of [2, 1, 3, 2, 4].map((version) => ({ version })).entries()) {
       assertEquals(await backend.outcome(11 + at), { kind: "committed", version });
     }
-    const rows = await backend.readMany(["a", "none", "b", "a"].map(bytes));
+    const rows = await backend.readMany(["a", "none", "b", "a"]);
     assertEquals(rows.map(({ row }) => row && new TextDecoder().decode(row.data)), [
       "a2",
       null,
@@ -221,7 +221,7 @@ testDatabases(
       "committed",
       "committed",
     ]);
-    const { row } = await backend.read(bytes("k"));
+    const { row } = await backend.read("k");
     assertEquals(new TextDecoder().decode(row!.data), "compared!");
     assertEquals(row!.version, 5);
     await backend.close();
@@ -231,7 +231,7 @@ testDatabases(
 testEdits("a write of a group that fails, fails alone", async (database, edit) => {
   const backend = await database.open();
   const { epoch } = await backend.takeOver();
-  await backend.write(bytes("used"), 7, epoch, set("x"));
+  await backend.write("used", 7, epoch, set("x"));
   const results = await backend.writeGroup([
     writeOf("a", 1, edit(set("a"))),
     writeOf("b", 7, edit(set("token 7 was applied before"))),
@@ -248,7 +248,7 @@ testEdits("a write of a group that fails, fails alone", async (database, edit) =
     "committed",
     "committed",
   ]);
-  const rows = await backend.readMany(["a", "b", "c"].map(bytes));
+  const rows = await backend.readMany(["a", "b", "c"]);
   assertEquals(rows.map(({ version }) => version), [1, 2, 0]);
   assertEquals(new TextDecoder().decode(rows[1]!.row!.data), "b2");
   await backend.close();
@@ -289,7 +289,7 @@ testDatabases("a group that was taken over writes nothing", async (database) => 
     { kind: "fenced", epoch: later },
     { kind: "fenced", epoch: later },
   ]);
-  assertEquals((await second.readMany(["a", "b"].map(bytes))).map(({ version }) => version), [
+  assertEquals((await second.readMany(["a", "b"])).map(({ version }) => version), [
     0,
     0,
   ]);
@@ -329,20 +329,20 @@ testEdits("a row expires at its time, and is purged later", async (database, edi
     ], epoch),
     [1, 1, 1, 2].map((version) => ({ kind: "committed", version })),
   );
-  assertEquals((await backend.read(bytes("a"))).row, { ...expiring, version: 1 });
+  assertEquals((await backend.read("a")).row, { ...expiring, version: 1 });
   await backend.purgeExpired();
-  assertEquals((await backend.read(bytes("a"))).version, 1);
+  assertEquals((await backend.read("a")).version, 1);
   nowMs = 1_010_000;
-  assertEquals(await backend.read(bytes("a")), { row: null, version: 1, epoch });
+  assertEquals(await backend.read("a"), { row: null, version: 1, epoch });
   const seen: (Row | null)[] = [];
-  await backend.write(bytes("a"), 5, epoch, (row) => {
+  await backend.write("a", 5, epoch, (row) => {
     seen.push(row);
     return null;
   });
   assertEquals(seen, [null]);
   await backend.purgeExpired();
-  assertEquals(await backend.read(bytes("a")), { row: null, version: 2, epoch });
-  const [b, c] = await backend.readMany([bytes("b"), bytes("c")]);
+  assertEquals(await backend.read("a"), { row: null, version: 2, epoch });
+  const [b, c] = await backend.readMany(["b", "c"]);
   assertEquals([b!.version, c!.version], [1, 2]);
   assert(b!.row !== null && c!.row !== null);
   await backend.close();

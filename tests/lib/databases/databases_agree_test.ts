@@ -87,7 +87,7 @@ function set(text: string, more: Partial<Exclude<Change, "delete">> = {}): Chang
 }
 
 function writeOf(key: string, tokenId: number, edit: Edit): Write {
-  return { key: bytes(key), tokenId, edit, owner: "" };
+  return { key, tokenId, edit, owner: "" };
 }
 
 /** Returns the SQL of bytes. */
@@ -128,8 +128,8 @@ testBoth("rows with flags of 32 bits and times, over quoted names", {
   };
   const backend = await world.open(names);
   const { epoch } = await backend.takeOver();
-  const read = async (key: string): Promise<string> => shown(await backend.read(bytes(key)));
-  note("fresh", (await backend.readMany([bytes("k"), bytes("l")])).map(shown));
+  const read = async (key: string): Promise<string> => shown(await backend.read(key));
+  note("fresh", (await backend.readMany(["k", "l"])).map(shown));
   const results = await backend.writeGroup([
     writeOf("k", 1, set("a", { expiresUnixSec: 1001 })),
     writeOf("k", 2, set("b")),
@@ -137,17 +137,17 @@ testBoth("rows with flags of 32 bits and times, over quoted names", {
     writeOf("l", 4, "delete"),
   ], epoch);
   note("written", results.map((each) => `${each.kind} ${"version" in each ? each.version : ""}`));
-  note("read", (await backend.readMany(["k", "l", "m"].map(bytes))).map(shown));
-  await backend.write(bytes("k"), 5, epoch, set("d", { flags: 5 }));
+  note("read", (await backend.readMany(["k", "l", "m"])).map(shown));
+  await backend.write("k", 5, epoch, set("d", { flags: 5 }));
   note("cleared", await read("k"));
-  await backend.write(bytes("k"), 6, epoch, "delete");
+  await backend.write("k", 6, epoch, "delete");
   note("deleted", await read("k"));
-  await backend.write(bytes("k"), 7, epoch, set("e", { expiresUnixSec: 1001 }));
+  await backend.write("k", 7, epoch, set("e", { expiresUnixSec: 1001 }));
   note("again", await read("k"));
   world.nowMs = 1_001_000;
   note("late", await read("k"));
   const add: Edit = (row) => row === null ? set("added") : null;
-  const added = await backend.write(bytes("k"), 8, epoch, add);
+  const added = await backend.write("k", 8, epoch, add);
   note("added", [`${added.kind} ${"version" in added ? added.version : ""}`, await read("k")]);
   const outcomes = await Promise.all([1, 3, 99, 4].map((id) => backend.outcome(id)));
   note("outcomes", outcomes.map((each) => [each.kind, ...Object.values(each).slice(1)].join(" ")));
@@ -175,12 +175,12 @@ testBoth("expired rows are purged a thousand at once, tokens by their age", {
     keys.map((key, index) => writeOf(key, index + 1, set("x", { expiresUnixSec: 1001 }))),
     epoch,
   );
-  await backend.write(bytes("kept"), 5001, epoch, set("kept", { flags: 1, expiresUnixSec: 1002 }));
-  await backend.write(bytes("zero"), 5002, epoch, set("0"));
+  await backend.write("kept", 5001, epoch, set("kept", { flags: 1, expiresUnixSec: 1002 }));
+  await backend.write("zero", 5002, epoch, set("0"));
   // As an application may say: never.
   await world.execute(`UPDATE kv SET until = 0 WHERE key = ${blob(world, "zero")}`);
   const counts = async (): Promise<[number, number]> => {
-    const versions = (await backend.readMany(keys.map(bytes))).map(({ version }) => version);
+    const versions = (await backend.readMany(keys)).map(({ version }) => version);
     const purged = versions.filter((version) => version === 2).length;
     return [purged, versions.length - purged];
   };
@@ -192,8 +192,8 @@ testBoth("expired rows are purged a thousand at once, tokens by their age", {
   note("once", await counts());
   await backend.purgeExpired();
   note("twice", await counts());
-  note("kept", (await backend.readMany(["kept", "zero"].map(bytes))).map(shown));
-  note("purged", (await backend.readMany([bytes("k0"), bytes("k1000")])).map(shown));
+  note("kept", (await backend.readMany(["kept", "zero"])).map(shown));
+  note("purged", (await backend.readMany(["k0", "k1000"])).map(shown));
   await world.execute("UPDATE leased_applied SET at = token WHERE token <= 3");
   await backend.purgeApplied(2);
   const outcomes = await Promise.all([1, 2, 3].map((id) => backend.outcome(id)));
@@ -206,10 +206,10 @@ testBoth("a table without a column for times: rows never expire, and nothing is 
 }, async (world, note) => {
   const backend = await world.open();
   const { epoch } = await backend.takeOver();
-  await backend.write(bytes("k"), 1, epoch, set("x", { flags: 3, expiresUnixSec: 1 }));
-  note("read", shown(await backend.read(bytes("k"))));
+  await backend.write("k", 1, epoch, set("x", { flags: 3, expiresUnixSec: 1 }));
+  note("read", shown(await backend.read("k")));
   await backend.purgeExpired();
-  note("after", shown(await backend.read(bytes("k"))));
+  note("after", shown(await backend.read("k")));
 });
 
 testBoth("keys and values of any bytes, of every length", {
@@ -219,7 +219,7 @@ testBoth("keys and values of any bytes, of every length", {
   const backend = await world.open();
   const { epoch } = await backend.takeOver();
   const all = Uint8Array.from({ length: 250 }, (_, index) => index + 6);
-  const keys = [new Uint8Array([0]), new Uint8Array([0, 0]), all, bytes("\\x00\"'{},NULL")];
+  const keys = ["\0", "\0\0", latin1Text(all), "\\x00\"'{},NULL"];
   const values = [new Uint8Array(), all, new Uint8Array(100_000).fill(7), bytes('NULL\\"')];
   await backend.writeGroup(
     keys.map((key, at) => ({
@@ -249,7 +249,7 @@ testBoth("an application changes rows: its version, or none of its own, and a va
       `INSERT INTO kv (key, value) VALUES (${c}, ${value})`,
   );
   const keys = ["a", "b", "c"];
-  note("read", (await backend.readMany(keys.map(bytes))).map(shown));
+  note("read", (await backend.readMany(keys)).map(shown));
   const results = await backend.writeGroup(
     keys.map((key, at) => writeOf(key, at + 1, set("x"))),
     epoch,

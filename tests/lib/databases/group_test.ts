@@ -1,4 +1,5 @@
 // The writes of one transaction of PostgreSQL, without PostgreSQL: their parameters and their results.
+import { latin1Text } from "../../../store/base/bytes.ts";
 import { assertEquals } from "@std/assert";
 import type { Change, Edit, Write, WriteResult } from "../../../lib/databases/base/backend.ts";
 import { bytesOf, type ColumnTypes, storedAs } from "../../../lib/databases/postgres/columns.ts";
@@ -14,7 +15,7 @@ function bytes(text: string): Uint8Array {
 }
 
 function writeOf(key: string, tokenId: number, edit: Edit, owner = ""): Write {
-  return { key: bytes(key), tokenId, edit, owner };
+  return { key, tokenId, edit, owner };
 }
 
 function set(text: string, more: Partial<Exclude<Change, "delete">> = {}): Change {
@@ -70,8 +71,8 @@ Deno.test("computed changes see the row that is locked, and those before them; a
     writeOf("b", 7, see(null)),
   ], BYTEA);
   assertEquals(group.isComputed, true);
-  group.found(bytes("a"), { row: { flags: 1, data: bytes("old"), version: 8 }, version: 8 });
-  group.found(bytes("c"), { row: null, version: 3 });
+  group.found("a", { row: { flags: 1, data: bytes("old"), version: 8 }, version: 8 });
+  group.found("c", { row: null, version: 3 });
   group.decide();
   assertEquals(seen, ["old 1 8", "x 2 9", "x 2 9", null, null, "new 0 1"]);
   const { results } = group;
@@ -123,10 +124,10 @@ Deno.test("the tags of the writers that have one; results of repeated writes at 
 
 Deno.test("a column of text holds UTF-8 without zero bytes, and writes of other bytes fail alone", () => {
   const group = new WriteGroup([
-    { ...writeOf("", 1, set("x")), key: new Uint8Array([0xff]) },
-    { ...writeOf("", 2, set("x")), key: bytes("a\0") },
+    { ...writeOf("", 1, set("x")), key: "\xff" },
+    { ...writeOf("", 2, set("x")), key: "a\0" },
     writeOf("b", 3, { flags: 0, data: new Uint8Array([0xc3]) }),
-    writeOf("é", 4, set('"\\')),
+    writeOf(latin1Text(bytes("é")), 4, set('"\\')),
   ], TEXT);
   group.decide();
   const key = failed("the key is not UTF-8 without zero bytes");

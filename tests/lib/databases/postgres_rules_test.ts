@@ -180,7 +180,7 @@ testPostgres(
     assertEquals(await open("text", "text"), "");
     await withBackend(url, async (backend, epoch) => {
       // A key that no row of this table has is absent, and an error of no other key.
-      const keys = [new Uint8Array([0xff]), bytes("a\0"), bytes("k")];
+      const keys = ["\xff", "a\0", "k"];
       await backend.write(KEY, 1, epoch, set("é"));
       const found = await backend.readMany(keys);
       assertEquals(found.map(({ version, epoch: seen }) => [version, seen]), [[0, epoch], [
@@ -332,10 +332,10 @@ testPostgres(
     const { epoch } = await backend.takeOver();
     for (const [at, key] of ["a", "b"].entries()) {
       const edit = { flags: 0, data: bytes("x"), expiresUnixSec: 1 };
-      await backend.write(bytes(key), at + 1, epoch, edit);
+      await backend.write(key, at + 1, epoch, edit);
     }
     const versions = async (): Promise<number[]> =>
-      (await backend.readMany([bytes("a"), bytes("b")])).map(({ version }) => version);
+      (await backend.readMany(["a", "b"])).map(({ version }) => version);
     await withSession(url, async (session) => {
       await session.query("BEGIN");
       await session.query("SELECT FROM kv WHERE key = 'a'::bytea FOR UPDATE");

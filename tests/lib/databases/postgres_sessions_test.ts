@@ -2,12 +2,11 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { openPostgres, type PostgresBackend } from "../../../lib/databases/postgres/backend.ts";
 import { Session } from "../../../lib/databases/postgres/session.ts";
 import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";
-import { latin1Bytes } from "../../../store/base/bytes.ts";
 import { sharedPostgres, testDatabases } from "../../support/servers/databases.ts";
 import { Relay } from "../../support/servers/relay.ts";
 import { until } from "../../support/servers/server_process.ts";
 
-const KEYS = [latin1Bytes("k")];
+const KEYS = ["k"];
 
 async function withBackend(
   url: string,

@@ -78,7 +78,7 @@ class Server {
 
 const set = (text: string): Change => ({ flags: 0, data: new TextEncoder().encode(text) });
 const write = (key: string, tokenId: number, more: Partial<Write> = {}): Write => ({
-  ...{ key: new TextEncoder().encode(key), tokenId, edit: set("x"), owner: "" },
+  ...{ key, tokenId, edit: set("x"), owner: "" },
   ...more,
 });
 const written = (...tokens: readonly number[]): Rows =>

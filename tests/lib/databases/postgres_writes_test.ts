@@ -1,3 +1,4 @@
+import { latin1Bytes } from "../../../store/base/bytes.ts";
 import { assert, assertEquals } from "@std/assert";
 import type { Change, Row, Write } from "../../../lib/databases/base/backend.ts";
 import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";
@@ -5,7 +6,6 @@ import { EDIT_FORMS } from "../../support/edits.ts";
 import { type Passage, Relay } from "../../support/servers/relay.ts";
 import { until } from "../../support/servers/server_process.ts";
 import {
-  bytes,
   KEY,
   openPostgres,
   set,
@@ -107,7 +107,7 @@ for (const [form, edit] of EDIT_FORMS) {
   testPostgres(`a row that another session has locked fails alone; edit ${form}`, async (url) => {
     await withBackend(url, async (backend, epoch) => {
       const write = (name: string, tokenId: number): Write => ({
-        key: bytes(name),
+        key: name,
         tokenId,
         edit: edit(set(name)),
         owner: "",
@@ -143,7 +143,7 @@ for (const [form, edit] of EDIT_FORMS) {
     const timeoutMs = 4000;
     await withBackend(url, async (backend, epoch) => {
       const write = (name: string, tokenId: number, ageMs: number): Write => ({
-        key: bytes(name),
+        key: name,
         tokenId,
         edit: edit(set(name)),
         owner: "",
@@ -185,7 +185,7 @@ for (const [form, edit] of EDIT_FORMS) {
       await withSessions(url, async (session, watcher) => {
         await backend.write(KEY, 1, epoch, set("one"));
         await session.query("BEGIN");
-        await session.query("SELECT * FROM kv WHERE key = $1 FOR UPDATE", [KEY]);
+        await session.query("SELECT * FROM kv WHERE key = $1 FOR UPDATE", [latin1Bytes(KEY)]);
         const events: string[] = [];
         const written = backend.write(KEY, 2, epoch, edit(set("two")))
           .finally(() => events.push("written"));
@@ -217,7 +217,7 @@ for (const [form, edit] of EDIT_FORMS) {
       for (let key = 0; key < 10; key++) {
         const results = await Promise.all(Array.from(
           { length: WRITES },
-          (_, n) => backend.write(bytes(`${key}`), WRITES * key + n, epoch, edit(set("x"))),
+          (_, n) => backend.write(`${key}`, WRITES * key + n, epoch, edit(set("x"))),
         ));
         const versions = results.map((result) => result.kind === "committed" ? result.version : 0);
         assertEquals(
@@ -241,7 +241,7 @@ for (const [form, edit] of EDIT_FORMS) {
           const result = await backend.write(KEY, token, epoch, edit(set("x")));
           assertEquals(result, { kind: "committed", version: 1 + token });
         }
-        const refused = await backend.write(bytes("new"), 4, epoch, edit(set("x")));
+        const refused = await backend.write("new", 4, epoch, edit(set("x")));
         assert(
           refused.kind === "failed" && refused.reason.includes("violates not-null constraint"),
         );
@@ -260,7 +260,7 @@ testPostgres(
     const timeoutMs = 2000;
     await withBackend(url, async (backend, epoch) => {
       const write = (name: string, tokenId: number, ageMs: number): Write => ({
-        key: bytes(name),
+        key: name,
         tokenId,
         edit: set(name),
         owner: "",
@@ -292,7 +292,7 @@ testPostgres("of many writes that add the same key one succeeds", async (url) =>
       const results = await Promise.all(
         Array.from(
           { length: 8 },
-          (_, n) => backend.write(bytes(`${key}`), 10 * key + n, epoch, add),
+          (_, n) => backend.write(`${key}`, 10 * key + n, epoch, add),
         ),
       );
       const kinds = results.map(({ kind }) => kind).toSorted();

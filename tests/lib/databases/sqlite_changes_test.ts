@@ -91,7 +91,7 @@ Deno.test("the keys of other writers' changes are read once each, those of the o
     const stream = await open();
     assertEquals([stream.gap, stream.endPosition], [NEW_TRIGGERS, 0n]);
     await stream.begin();
-    await backend.write(bytes("own"), 1, epoch, { flags: 0, data: bytes("x") });
+    await backend.write("own", 1, epoch, { flags: 0, data: bytes("x") });
     other.prepare(INSERT).run("a");
     other.exec("UPDATE kv SET key = CAST('b' AS BLOB) WHERE key = CAST('a' AS BLOB)");
     other.exec("DELETE FROM kv WHERE key = CAST('b' AS BLOB)");
@@ -100,7 +100,7 @@ Deno.test("the keys of other writers' changes are read once each, those of the o
     assertEquals([stream.endPosition, await backend.endOfLog()], [4n, 4n]);
     await stream.confirm(4n);
     assertEquals(countOf(other, "leased_changes"), 0);
-    await backend.write(bytes("own"), 2, epoch, { flags: 0, data: bytes("y") });
+    await backend.write("own", 2, epoch, { flags: 0, data: bytes("y") });
     assertEquals(await next(stream), { keys: [], prefixes: [], count: 0, position: 4n });
     assertEquals(await backend.endOfLog(), 4n, "positions are not used again");
     await stream.close();
@@ -267,7 +267,7 @@ Deno.test("a write that is fenced, or that a trigger ends with its transaction, 
     const stream = await open();
     await stream.begin();
     const write = { flags: 0, data: bytes("x") };
-    assertEquals((await backend.write(bytes("k"), 1, epoch - 1, write)).kind, "fenced");
+    assertEquals((await backend.write("k", 1, epoch - 1, write)).kind, "fenced");
     other.prepare(INSERT).run("a");
     assertEquals((await next(stream)).keys, ["a"]);
     other.exec(
@@ -275,7 +275,7 @@ Deno.test("a write that is fenced, or that a trigger ends with its transaction, 
         "BEGIN SELECT RAISE(ROLLBACK, 'ended'); END",
     );
     const writes = ["one", "end", "two"].map((key, at) => ({
-      key: bytes(key),
+      key,
       tokenId: 10 + at,
       edit: write,
       owner: "",
@@ -287,6 +287,6 @@ Deno.test("a write that is fenced, or that a trigger ends with its transaction, 
     assertEquals(countOf(other, "kv"), 1, "nothing of the group is written");
     other.prepare(INSERT).run("b");
     assertEquals(countOf(other, "leased_changes"), 2, "b is noted");
-    assertEquals((await backend.write(bytes("one"), 10, epoch, write)).kind, "committed");
+    assertEquals((await backend.write("one", 10, epoch, write)).kind, "committed");
     await stream.close();
   }));

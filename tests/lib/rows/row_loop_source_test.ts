@@ -1,6 +1,7 @@
 // The loop of the database thread before a source that the test plays: lanes, answers and errors.
 import { assert, assertEquals } from "@std/assert";
-import type { Read, WriteReply } from "../../../lib/rows/flows/flows.ts";
+import type { Read } from "../../../lib/rows/flows/flows.ts";
+import { RowWrite, type WriteReply } from "../../../lib/rows/flows/row_write.ts";
 import { RowLoop } from "../../../lib/rows/row_loop.ts";
 import type { RowSource } from "../../../lib/rows/row_source.ts";
 import { ByteRegion, latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
@@ -61,15 +62,7 @@ class Setting implements AsyncDisposable {
           // Later: the loop has nothing to do meanwhile.
           setTimeout(
             () =>
-              addWrite({
-                key,
-                edit: "delete",
-                tokenId: 7,
-                connection: 0,
-                bytes: 0,
-                sinceMs,
-                answer,
-              }),
+              addWrite(new RowWrite({ key, edit: "delete", writerTokenId: 7, sinceMs, answer })),
             0,
           );
         });

@@ -1,26 +1,18 @@
 import { assertEquals } from "@std/assert";
-import { type QueuedWrite, WriteQueue } from "../../../lib/rows/write_queue.ts";
+import { RowWrite } from "../../../lib/rows/flows/row_write.ts";
+import { WriteQueue } from "../../../lib/rows/write_queue.ts";
 
 /** Writes are named by their connection and their key. */
-function write(name: string): QueuedWrite {
+function write(name: string, bytes = 0): RowWrite {
   const [connection, key] = name.split(":");
-  const answer = (): void => {};
-  return {
-    key: key!,
-    edit: "delete",
-    tokenId: 0,
-    connection: Number(connection),
-    bytes: 0,
-    sinceMs: 0,
-    answer,
-  };
+  return new RowWrite({ key: key!, edit: "delete", connection: Number(connection), bytes });
 }
 
 function add(queue: WriteQueue, names: readonly string[]): void {
   for (const name of names) queue.add(write(name));
 }
 
-const namesOf = (group: readonly QueuedWrite[]): string[] =>
+const namesOf = (group: readonly RowWrite[]): string[] =>
   group.map(({ connection, key }) => `${connection}:${key}`);
 const many = (count: number, from = 1): string[] =>
   Array.from({ length: count }, (_, at) => `${from + at}:k${from + at}`);
@@ -81,7 +73,7 @@ Deno.test("no more than four groups are in progress, of 256 writes at most", () 
 
 Deno.test("long values share a group up to 4 MiB", () => {
   const queue = new WriteQueue();
-  for (const name of many(5)) queue.add({ ...write(name), bytes: 3 * 1024 * 1024 });
-  queue.add({ ...write("6:short"), bytes: 1 });
+  for (const name of many(5)) queue.add(write(name, 3 * 1024 * 1024));
+  queue.add(write("6:short", 1));
   assertEquals(namesOf(queue.take()), ["1:k1", "6:short"]);
 });

@@ -1,6 +1,6 @@
 import { changeOf, hasExpired, type Row } from "../../../lib/databases/base/backend.ts";
 import type { SentReply, SentWrite } from "../../../lib/rows/nodes/wire.ts";
-import { RowEdit } from "../../../lib/rows/row_edits.ts";
+import { RowEdit } from "../../../lib/rows/flows/row_edit.ts";
 import type { Cache } from "../../../store/cache.ts";
 import { clockSec } from "../../../store/clock.ts";
 import { CONTROL } from "../../../store/memory/memory.ts";

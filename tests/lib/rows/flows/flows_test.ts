@@ -1,7 +1,8 @@
 // The flows of reads and writes, step by step: the test answers each step.
 import { assert, assertEquals } from "@std/assert";
 import type { Found, WriteResult } from "../../../../lib/databases/base/backend.ts";
-import { Flows, type GroupWrite, type Read, type Right } from "../../../../lib/rows/flows/flows.ts";
+import { Flows, type Read, type Right } from "../../../../lib/rows/flows/flows.ts";
+import { RowWrite, type WriteParts } from "../../../../lib/rows/flows/row_write.ts";
 import { isLastMark, noteMark } from "../../../../lib/rows/flows/marks.ts";
 import type { FlowStep, RowFlow, StepKind, StepResults } from "../../../../lib/rows/flows/steps.ts";
 import { takeOver, type TakeoverRule, waitFor } from "../../../../lib/rows/flows/takeover.ts";
@@ -42,8 +43,8 @@ class Setting {
   readonly flows = new Flows(this.states, PATIENCE_MS);
 }
 
-function writeOf(key: string, more: Partial<GroupWrite> = {}): GroupWrite {
-  return { key, edit: "delete", tokenId: 0, connection: 0, ...more };
+function writeOf(key: string, more: Partial<WriteParts> = {}): RowWrite {
+  return new RowWrite({ key, edit: "delete", ...more });
 }
 
 const FREE: Answer = (step) => (step as { keys: readonly string[] }).keys.map(() => true);
@@ -130,14 +131,10 @@ Deno.test("a write takes a token, deletes and then writes, and leaves no token",
   });
   assertEquals(steps, [
     { kind: "delete", keys: ["a", "b"], prefixes: [], writers: [7, 0] },
-    {
-      kind: "writeRows",
-      writes: [
-        { key: "a", edit, sinceMs: 5, tokenId: FIRST_ID, owner: "" },
-        { key: "b", edit: "delete", sinceMs: undefined, tokenId: FIRST_ID + 1, owner: "" },
-      ],
-      epoch: EPOCH,
-    },
+    { kind: "writeRows", writes: group, epoch: EPOCH },
+  ]);
+  assertEquals(group.map(({ tokenId, owner }) => [tokenId, owner]), [
+    ...[[FIRST_ID, ""], [FIRST_ID + 1, ""]],
   ]);
   assertEquals([seen, result], [[false, false], [committed(4), { kind: "refused", row: null }]]);
   assertEquals([states.isCacheable("a"), states.isCacheable("b")], [true, true]);
@@ -163,7 +160,7 @@ Deno.test("a row that another connection has locked is not written; the others a
 Deno.test("a write under a token of its writer uses it up, carries its tag, and is answered again without a write", () => {
   const { flows, states } = new Setting();
   const id = states.get("a", "me");
-  const group = [writeOf("a", { tokenId: id })];
+  const group = [writeOf("a", { writerTokenId: id })];
   const { steps, result } = play(flows.write(group), {
     delete: [FREE],
     writeRows: [[committed(2)]],
@@ -176,12 +173,14 @@ Deno.test("a write under a token of its writer uses it up, carries its tag, and 
   assertEquals([again.steps, again.result], [[], [committed(2)]]);
   const revoked = states.get("a", "me");
   states.revoke("a", revoked);
-  assertEquals(play(flows.write([writeOf("a", { tokenId: revoked })])).result, [{
+  assertEquals(play(flows.write([writeOf("a", { writerTokenId: revoked })])).result, [{
     kind: "revoked",
   }]);
   const busy = states.get("b", "");
   states.beginPut("b", busy);
-  assertEquals(play(flows.write([writeOf("b", { tokenId: busy })])).result, [{ kind: "busy" }]);
+  assertEquals(play(flows.write([writeOf("b", { writerTokenId: busy })])).result, [{
+    kind: "busy",
+  }]);
   const { writesCommitted, writesRevoked, writesFailed } = flows.counts;
   assertEquals([writesCommitted, writesRevoked, writesFailed], [2, 1, 1]);
 });
@@ -191,7 +190,7 @@ Deno.test("a write that failed or is postponed leaves its writer's token as it w
     const { flows, states } = new Setting();
     const id = states.get("a", "");
     const end: WriteResult = kind === "failed" ? { kind, reason: "full" } : { kind };
-    const { result } = play(flows.write([writeOf("a", { tokenId: id }), writeOf("b")]), {
+    const { result } = play(flows.write([writeOf("a", { writerTokenId: id }), writeOf("b")]), {
       delete: [FREE],
       writeRows: [[end, end]],
     });
@@ -203,7 +202,7 @@ Deno.test("a write that failed or is postponed leaves its writer's token as it w
 
 Deno.test("a token that is not known may have been applied: the database is asked", () => {
   const { flows } = new Setting();
-  const group = [writeOf("a", { tokenId: 17 })];
+  const group = [writeOf("a", { writerTokenId: 17 })];
   const ask = (answer: Answer): unknown => {
     const { steps, result } = play(flows.write(group), { askOutcome: [answer] });
     assertEquals(steps, [{ kind: "askOutcome", tokenId: 17 }]);
@@ -239,7 +238,7 @@ Deno.test("an unknown outcome is asked for at once, and after pauses that double
 Deno.test("a writer's own token stays out when the database says that it wrote nothing", () => {
   const { flows, states } = new Setting();
   const id = states.get("a", "");
-  const written = play(flows.write([writeOf("a", { tokenId: id })]), {
+  const written = play(flows.write([writeOf("a", { writerTokenId: id })]), {
     delete: [FREE],
     writeRows: [[{ kind: "unknown", reason: "lost" }]],
     askOutcome: [{ kind: "notApplied" }],

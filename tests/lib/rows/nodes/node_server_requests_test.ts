@@ -3,12 +3,12 @@ import { keySet } from "../../../support/rows/key_sets.ts";
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { mock } from "node:test";
 import type { Row } from "../../../../lib/databases/base/backend.ts";
-import type { Read, WriteReply } from "../../../../lib/rows/flows/flows.ts";
+import type { Read } from "../../../../lib/rows/flows/flows.ts";
+import type { RowWrite, WriteReply } from "../../../../lib/rows/flows/row_write.ts";
 import { NodeList } from "../../../../lib/rows/flows/node_list.ts";
 import { nodeLines, NodeServer } from "../../../../lib/rows/nodes/node_server.ts";
 import * as wire from "../../../../lib/rows/nodes/wire.ts";
-import type { RowWish } from "../../../../lib/rows/row_edits.ts";
-import type { QueuedWrite } from "../../../../lib/rows/write_queue.ts";
+import type { ClientWrite } from "../../../../lib/rows/flows/row_edit.ts";
 import { latin1Bytes } from "../../../../store/base/bytes.ts";
 import { StoreMode } from "../../../../store/operation.ts";
 import { Outcome } from "../../../../store/outcome.ts";
@@ -25,8 +25,8 @@ class Origin implements Disposable {
   readonly events: string[] = [];
   readonly reads: [readonly string[], boolean][] = [];
   row: Row | null = null;
-  readonly writes: QueuedWrite[] = [];
-  answer: (write: QueuedWrite) => WriteReply = () => ({ kind: "committed", version: 1 });
+  readonly writes: RowWrite[] = [];
+  answer: (write: RowWrite) => WriteReply = () => ({ kind: "committed", version: 1 });
   right = { isTimed: false, deadlineMs: 0, nowMs: (): number => this.nowMs };
   readonly nodeServer: NodeServer;
 
@@ -92,7 +92,7 @@ class Origin implements Disposable {
   }
 }
 
-const SET: RowWish = {
+const SET: ClientWrite = {
   kind: RowKind.STORE,
   mode: StoreMode.SET,
   key: "a:",
@@ -248,7 +248,7 @@ Deno.test("writes of a node go with their requests, those of one block in one or
     return change === null ? { kind: "refused", row } : { kind: "committed", version: 6 };
   };
   const data = latin1Bytes("x");
-  const append: RowWish = { ...SET, mode: StoreMode.APPEND };
+  const append: ClientWrite = { ...SET, mode: StoreMode.APPEND };
   const replies = await write(
     { request: SET, data },
     { request: { ...SET, mode: StoreMode.ADD }, data },

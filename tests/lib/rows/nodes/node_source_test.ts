@@ -1,6 +1,6 @@
 // The rows of an origin at its node: requests, blocks and errors; the test answers for the origin.
 import { assertEquals, assertRejects } from "@std/assert";
-import type { WriteReply } from "../../../../lib/rows/flows/flows.ts";
+import { RowWrite, type WriteReply } from "../../../../lib/rows/flows/row_write.ts";
 import { NodeFlows } from "../../../../lib/rows/flows/node_flows.ts";
 import { NodeSource } from "../../../../lib/rows/nodes/node_source.ts";
 import {
@@ -14,8 +14,7 @@ import {
 } from "../../../../lib/rows/nodes/origin_client.ts";
 import * as wire from "../../../../lib/rows/nodes/wire.ts";
 import { PeerError } from "../../../../lib/peers/peer.ts";
-import { RowEdit, type RowWish } from "../../../../lib/rows/row_edits.ts";
-import type { QueuedWrite } from "../../../../lib/rows/write_queue.ts";
+import { type ClientWrite, RowEdit } from "../../../../lib/rows/flows/row_edit.ts";
 import { latin1Bytes, latin1Text } from "../../../../store/base/bytes.ts";
 import { StoreMode } from "../../../../store/operation.ts";
 import { Outcome } from "../../../../store/outcome.ts";
@@ -119,7 +118,7 @@ Deno.test("a row that is too long for the node is a problem of its key alone", a
   assertEquals(node.source.counts.failures, 1);
 });
 
-const SET: RowWish = {
+const SET: ClientWrite = {
   kind: RowKind.STORE,
   mode: StoreMode.SET,
   key: "k",
@@ -134,11 +133,9 @@ const SET: RowWish = {
   initial: 0n,
 };
 
-function writeOf(wish: Partial<RowWish> = {}): QueuedWrite & { readonly work: RowEdit } {
+function writeOf(wish: Partial<ClientWrite> = {}): RowWrite {
   const work = new RowEdit({ ...SET, ...wish }, latin1Bytes("x"));
-  const [key, sinceMs] = ["k", 0];
-  const { edit } = work;
-  return { key, edit, tokenId: 0, connection: 1, bytes: 1, sinceMs, work, answer: () => {} };
+  return new RowWrite({ key: "k", edit: work.edit, connection: 1, bytes: 1, work });
 }
 
 function sent(reply: WriteReply, outcome: Outcome, number = 0n): wire.SentReply {
@@ -177,11 +174,11 @@ Deno.test("writes get their outcomes from the origin; those behind an error have
     ]);
     assertEquals(node.source.counts, { reads: 0, writes: 4, failures: 1 });
   }
-  assertEquals(group.map(({ work }) => work.outcome).slice(0, 2), [
+  assertEquals(group.map(({ work }) => work!.outcome).slice(0, 2), [
     Outcome.STORED,
     Outcome.NOT_FOUND,
   ]);
-  assertEquals(group[1]!.work.number, 9n);
+  assertEquals(group[1]!.work!.number, 9n);
   const away = new Node(answering());
   away.isMember = false;
   const reason = "no membership of origin";

@@ -12,7 +12,7 @@ import type { Follower } from "../../../../lib/rows/follow/follower.ts";
 import type { NodeServer } from "../../../../lib/rows/nodes/node_server.ts";
 import { RowCommands } from "../../../../lib/rows/origin/row_commands.ts";
 import { StepRunner } from "../../../../lib/rows/origin/step_runner.ts";
-import type { QueuedWrite } from "../../../../lib/rows/write_queue.ts";
+import { RowWrite } from "../../../../lib/rows/flows/row_write.ts";
 import { latin1Bytes, latin1Text } from "../../../../store/base/bytes.ts";
 import { createSharedMemory, Memory } from "../../../../store/memory/memory.ts";
 import { formatCache } from "../../../../store/row_cache.ts";
@@ -32,7 +32,7 @@ class Setting implements AsyncDisposable {
   readonly backend = new SqliteBackend(SQLITE_MEMORY);
   readonly runner: StepRunner;
   readonly commands: RowCommands;
-  readonly writes: QueuedWrite[] = [];
+  readonly writes: RowWrite[] = [];
   /** Longest reply. */
   bytesMax = 1_000_000;
   readonly asked: unknown[] = [];
@@ -69,7 +69,7 @@ class Setting implements AsyncDisposable {
 
   /** @param request With LF between its line and its value. */
   async ask(request: string, signal = new AbortController().signal): Promise<string> {
-    const addWrite = (write: QueuedWrite): void => {
+    const addWrite = (write: RowWrite): void => {
       this.writes.push(write);
       this.runner.run(this.flows.write([write])).then(([reply]) => write.answer(reply!));
     };
@@ -121,9 +121,9 @@ Deno.test("update tokens: get, write, delete, read", async () => {
     [`uput b 4294967295 2 ${ID + 4}\r\n\r\n`, "STORED 1\r\n"],
     ["uget b\r", "VALUE b 4294967295 2 1 C\r\n\r\n\r\nEND\r\n"],
   ]);
-  const [first, second] = setting.writes as [QueuedWrite, QueuedWrite];
-  const { key, tokenId, connection, bytes } = first;
-  assertEquals([key, tokenId, connection, bytes], ["k", ID, 0, 3]);
+  const [first, second] = setting.writes as [RowWrite, RowWrite];
+  const { key, writerTokenId, connection, bytes } = first;
+  assertEquals([key, writerTokenId, connection, bytes], ["k", ID, 0, 3]);
   assertEquals(second.edit, { flags: 7, data: latin1Bytes("one") });
   assertEquals(setting.writes.map(({ bytes }) => bytes), [3, 3, 0, 0, 0, 2]);
 });
@@ -263,7 +263,7 @@ Deno.test("a change after uget has said C is unsafe, unless its writer holds a t
   const { flows, states } = setting;
   const unsafe = (): number => flows.ugetKeys.unsafe;
   const set = async (key: string): Promise<void> => {
-    const write = { key, edit: { flags: 0, data: new Uint8Array() }, tokenId: 0, connection: 0 };
+    const write = new RowWrite({ key, edit: { flags: 0, data: new Uint8Array() } });
     await setting.runner.run(flows.write([write]));
   };
   await setting.ask("uget k l m");
@@ -313,7 +313,7 @@ Deno.test("a write that changes nothing is not unsafe; a change during the read 
   await using setting = await opened();
   const { flows } = setting;
   const write = (edit: Edit): Promise<unknown> =>
-    setting.runner.run(flows.write([{ key: "k", edit, tokenId: 0, connection: 0 }]));
+    setting.runner.run(flows.write([new RowWrite({ key: "k", edit })]));
   await setting.ask("uget k");
   await write(() => null);
   assertEquals(flows.ugetKeys.unsafe, 0);
@@ -336,7 +336,7 @@ Deno.test("a node forwards commands of writers, and none of administrators", asy
   assertEquals(await forward(`uput k 0 1 ${ID}\nx`), "NODE 10\r\nSTORED 1\r\n");
   assertEquals(await forward("uread k"), "NODE 25\r\nVALUE k 0 1 1 C\r\nx\r\nEND\r\n");
   assertEquals(await forward("  nodes "), "NODE 27\r\nNODE one member 13 3\r\nEND\r\n");
-  const [{ bytes }] = setting.writes as [QueuedWrite];
+  const [{ bytes }] = setting.writes as [RowWrite];
   assertEquals(bytes, 1);
   for (
     const line of [

@@ -1,12 +1,12 @@
 import { assertEquals } from "@std/assert";
-import { RowKind } from "../../../store/row_cache.ts";
-import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
-import { StoreMode } from "../../../store/operation.ts";
-import { Outcome } from "../../../store/outcome.ts";
-import { changeOf, type Row } from "../../../lib/databases/base/backend.ts";
-import { RowEdit, type RowWish } from "../../../lib/rows/row_edits.ts";
+import { RowKind } from "../../../../store/row_cache.ts";
+import { latin1Bytes, latin1Text } from "../../../../store/base/bytes.ts";
+import { StoreMode } from "../../../../store/operation.ts";
+import { Outcome } from "../../../../store/outcome.ts";
+import { changeOf, type Row } from "../../../../lib/databases/base/backend.ts";
+import { type ClientWrite, RowEdit } from "../../../../lib/rows/flows/row_edit.ts";
 
-const WISH: RowWish = {
+const WISH: ClientWrite = {
   kind: RowKind.STORE,
   key: "k",
   mode: StoreMode.SET,
@@ -28,7 +28,11 @@ function rowOf(value: string): Row {
 }
 
 /** @returns The outcome, and what is written: `<flags> <value> <expiry time>`, `delete`, or null. */
-function edit(wish: Partial<RowWish>, row: Row | null, value = "new"): [Outcome, string | null] {
+function edit(
+  wish: Partial<ClientWrite>,
+  row: Row | null,
+  value = "new",
+): [Outcome, string | null] {
   const fits = (length: number): boolean => length <= VALUE_MAX;
   const work = new RowEdit({ ...WISH, ...wish }, latin1Bytes(value), fits);
   const change = changeOf(work.edit, row);
@@ -39,7 +43,7 @@ function edit(wish: Partial<RowWish>, row: Row | null, value = "new"): [Outcome,
 const OLD = rowOf("old");
 
 Deno.test("a store depends on the row by its mode", () => {
-  const store = (mode: StoreMode, row: Row | null, wish: Partial<RowWish> = {}) =>
+  const store = (mode: StoreMode, row: Row | null, wish: Partial<ClientWrite> = {}) =>
     edit({ mode, ...wish }, row);
   const stored: [Outcome, string] = [Outcome.STORED, "5 new 99"];
   const refused: [Outcome, null] = [Outcome.NOT_STORED, null];
@@ -57,7 +61,7 @@ Deno.test("a store depends on the row by its mode", () => {
 });
 
 Deno.test("a version that is compared decides, except over a row that is not to be there", () => {
-  const cas = (compare: number, row: Row | null, wish: Partial<RowWish> = {}): Outcome =>
+  const cas = (compare: number, row: Row | null, wish: Partial<ClientWrite> = {}): Outcome =>
     edit({ mode: StoreMode.CAS, compare, ...wish }, row)[0];
   assertEquals(cas(7, OLD), Outcome.STORED);
   assertEquals(cas(6, OLD), Outcome.EXISTS);
@@ -79,7 +83,7 @@ Deno.test("a value that grows too large is refused", () => {
 Deno.test("a touch keeps the value, and a count its flags and time unless it touches", () => {
   assertEquals(edit({ kind: RowKind.TOUCH }, OLD), [Outcome.TOUCHED, "1 old 99"]);
   assertEquals(edit({ kind: RowKind.TOUCH }, null), [Outcome.NOT_FOUND, null]);
-  const count = (value: string | null, wish: Partial<RowWish>): [Outcome, string | null] =>
+  const count = (value: string | null, wish: Partial<ClientWrite>): [Outcome, string | null] =>
     edit({ kind: RowKind.COUNT, delta: 2n, ...wish }, value === null ? null : rowOf(value));
   assertEquals(count("8", {}), [Outcome.OK, "1 10 50"]);
   assertEquals(count("8  ", { touches: true }), [Outcome.OK, "1 10 99"]);
@@ -97,7 +101,7 @@ Deno.test("a touch keeps the value, and a count its flags and time unless it tou
 });
 
 Deno.test("an edit has the number of a count and the row of a touch, or what the origin of a node says", () => {
-  const worked = (wish: Partial<RowWish>, row: Row | null): RowEdit => {
+  const worked = (wish: Partial<ClientWrite>, row: Row | null): RowEdit => {
     const work = new RowEdit({ ...WISH, ...wish });
     changeOf(work.edit, row);
     return work;

@@ -1,19 +1,19 @@
-import { RowKind, type RowRequest } from "../../store/row_cache.ts";
-import { StoreMode } from "../../store/operation.ts";
-import { Outcome } from "../../store/outcome.ts";
-import { ByteRegion, latin1Bytes } from "../../store/base/bytes.ts";
-import { Decimal } from "../../store/base/decimal.ts";
-import { u64ToBigInt } from "../../store/base/u64.ts";
-import type { Change, Edit, Row } from "../databases/base/backend.ts";
+import { RowKind, type RowRequest } from "../../../store/row_cache.ts";
+import { StoreMode } from "../../../store/operation.ts";
+import { Outcome } from "../../../store/outcome.ts";
+import { ByteRegion, latin1Bytes } from "../../../store/base/bytes.ts";
+import { Decimal } from "../../../store/base/decimal.ts";
+import { u64ToBigInt } from "../../../store/base/u64.ts";
+import type { Change, Edit, Row } from "../../databases/base/backend.ts";
 
 const NO_DATA = new Uint8Array();
 
 /** A client's write, at the origin or at a node. */
-export type RowWish = Omit<RowRequest, "slot" | "owner" | "leaseId">;
+export type ClientWrite = Omit<RowRequest, "slot" | "owner" | "leaseId">;
 
 /** The effect of a client's write on a row, and its outcome. */
 export class RowEdit {
-  readonly #request: RowWish;
+  readonly #request: ClientWrite;
   readonly #data: Uint8Array;
   readonly #fits: (valueLength: number) => boolean;
   /** The outcome, if the write is committed, or refused. */
@@ -28,7 +28,7 @@ export class RowEdit {
    * @param fits Whether a value of this length can be a row's.
    */
   constructor(
-    request: RowWish,
+    request: ClientWrite,
     data: Uint8Array = NO_DATA,
     fits: (valueLength: number) => boolean = () => true,
   ) {
@@ -37,7 +37,7 @@ export class RowEdit {
     this.#fits = fits;
   }
 
-  get request(): RowWish {
+  get request(): ClientWrite {
     return this.#request;
   }
 
