@@ -91,11 +91,10 @@ export class Peer {
     }
   }
 
-  /** Sends requests, one character a byte. @throws PeerError */
-  async send(requests: string): Promise<void> {
-    for (let bytes = latin1Bytes(requests); bytes.length > 0;) {
-      bytes = bytes.subarray(await this.#within(this.#socket.write(bytes)));
-    }
+  /** Sends requests. @param requests Text has one character a byte. @throws PeerError */
+  async send(requests: string | Uint8Array): Promise<void> {
+    let left = typeof requests === "string" ? latin1Bytes(requests) : requests;
+    while (left.length > 0) left = left.subarray(await this.#within(this.#socket.write(left)));
   }
 
   /** Returns the next line of the replies. @throws PeerError */

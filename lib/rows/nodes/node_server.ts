@@ -1,6 +1,6 @@
 import { assert } from "../../../store/base/assert.ts";
 import { REPLY } from "../../../protocol/reply/replies.ts";
-import { latin1Text } from "../../../store/base/bytes.ts";
+import { concatBytes, latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import type { TransportEvent } from "../../net/transport.ts";
 import type { KeySet } from "../../databases/views/key_set.ts";
 import type { Read } from "../flows/flows.ts";
@@ -19,7 +19,7 @@ import * as wire from "./wire.ts";
 const POLLS_PER_MEMBERSHIP = 4;
 /** The longest wait of a poll: a node takes an origin that is silent for longer for one that has gone. */
 const WAIT_MS_MAX = 500;
-const SESSION_OVER = latin1Text(REPLY.NOT_FOUND);
+const SESSION_OVER = REPLY.NOT_FOUND.slice();
 const NAME = /^[\x21-\x7e]{1,255}$/;
 
 /** The part of its origin that the server of nodes uses. */
@@ -150,7 +150,7 @@ export class NodeServer {
     block: Uint8Array,
     addWrite: (write: RowWrite) => void,
     signal?: AbortSignal,
-  ): Promise<string> {
+  ): Promise<Uint8Array<ArrayBuffer>> {
     if (more.length !== 1) throw new Error("bad command line format");
     const confirmed = wire.wholeNumber(number, "the number of a deletion");
     switch (verb) {
@@ -169,7 +169,7 @@ export class NodeServer {
     }
   }
 
-  async #join(text: string): Promise<string> {
+  async #join(text: string): Promise<Uint8Array<ArrayBuffer>> {
     const asked = readJoin(text);
     this.#check(asked);
     this.#checkWait(asked);
@@ -216,7 +216,7 @@ export class NodeServer {
     checkEqual("--row-expiry", expiry, ownExpiry);
   }
 
-  async #poll(session: string, confirmed: number): Promise<string> {
+  async #poll(session: string, confirmed: number): Promise<Uint8Array<ArrayBuffer>> {
     const due = await this.#run(this.#service.poll(session, confirmed));
     return due === null ? SESSION_OVER : replyOf(wire.packDue(due));
   }
@@ -236,7 +236,7 @@ export class NodeServer {
     if (this.#polls.get(session) === resolve) this.#polls.delete(session);
   }
 
-  #leave(session: string): string {
+  #leave(session: string): Uint8Array<ArrayBuffer> {
     this.#nodes.leave(session, this.#nowMs);
     this.#polls.get(session)?.();
     this.#settle();
@@ -247,7 +247,7 @@ export class NodeServer {
     session: string,
     keys: readonly string[],
     signal: AbortSignal | undefined,
-  ): Promise<string> {
+  ): Promise<Uint8Array<ArrayBuffer>> {
     if (keys.length === 0) return replyOf(new Uint8Array());
     const read = (some: readonly string[]): Promise<readonly Read[]> => {
       signal?.throwIfAborted();
@@ -268,7 +268,7 @@ export class NodeServer {
   async #write(
     writes: readonly wire.SentWrite[],
     addWrite: (write: RowWrite) => void,
-  ): Promise<string> {
+  ): Promise<Uint8Array<ArrayBuffer>> {
     const connection = -(++this.#order);
     const sinceMs = performance.now();
     const replies = await Promise.all(writes.map(({ request, data }) => {
@@ -291,8 +291,8 @@ export class NodeServer {
   }
 }
 
-function replyOf(block: Uint8Array): string {
-  return `NODE ${block.length}\r\n${latin1Text(block)}`;
+function replyOf(block: Uint8Array): Uint8Array<ArrayBuffer> {
+  return concatBytes([latin1Bytes(`NODE ${block.length}\r\n`), block]);
 }
 
 /** @throws When it is malformed. */

@@ -1,6 +1,6 @@
 import { assert } from "../../../store/base/assert.ts";
 import { REPLY } from "../../../protocol/reply/replies.ts";
-import { latin1Text } from "../../../store/base/bytes.ts";
+import { concatBytes, latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import { controlsEscaped, reasonOf } from "../../process/reason.ts";
 import { type Address, Peer, PeerError } from "../../peers/peer.ts";
 import type { DialOptions } from "../../peers/dial.ts";
@@ -11,6 +11,7 @@ const IDLE_MS_MAX = 1000;
 const UNKNOWN_COMMAND = latin1Text(REPLY.ERROR).trimEnd();
 /** Its other reply to a request of a session. */
 const SESSION_OVER = latin1Text(REPLY.NOT_FOUND).trimEnd();
+const CR_LF = latin1Bytes("\r\n");
 const BLOCK = /^NODE (\d{1,10})$/;
 const ERROR = /^(?:ERROR$|(?:CLIENT|SERVER)_ERROR )/;
 /** Characters of an origin's line that are shown. */
@@ -104,7 +105,7 @@ export class OriginClient {
     try {
       signal?.throwIfAborted();
       const line = `node ${verb} ${session || "-"} ${number} ${block.length}\r\n`;
-      await peer.send(`${line}${latin1Text(block)}\r\n`);
+      await peer.send(concatBytes([latin1Bytes(line), block, CR_LF]));
       const reply = await peer.line();
       const [, length] = BLOCK.exec(reply) ?? [];
       if (length !== undefined) {

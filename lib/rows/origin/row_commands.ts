@@ -1,5 +1,5 @@
 import { REFUSAL, REPLY } from "../../../protocol/reply/replies.ts";
-import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
+import { concatBytes, latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import { oneWord } from "../../../store/base/key_text.ts";
 import { inSlices } from "../key_slices.ts";
 import type { Edit } from "../../databases/base/backend.ts";
@@ -153,7 +153,7 @@ export class RowCommands {
       if (!this.#fits(0, length, 0)) throw new Error(LONG_REPLY);
     }
     add(latin1Bytes("END\r\n"));
-    return joined(parts, length);
+    return concatBytes(parts);
   }
 
   /** Reads rows, in slices: no more of them are in memory than the caller needs. */
@@ -197,7 +197,7 @@ export class RowCommands {
       if (!FORWARDED.test(wordsOf(data).join(" "))) throw new Error(NOT_FORWARDED);
       const reply = await this.execute(data, addWrite, signal);
       const line = latin1Bytes(`NODE ${reply.length}\r\n`);
-      return joined([line, reply], line.length + reply.length);
+      return concatBytes([line, reply]);
     }
     return await this.#nodeServer.execute(words, data, addWrite, signal);
   }
@@ -291,17 +291,6 @@ function put(addWrite: AddWrite, key: string, id: number, edit: Edit): Promise<W
   return new Promise((answer) =>
     addWrite(new RowWrite({ key, edit, writerTokenId: id, bytes, sinceMs, answer }))
   );
-}
-
-/** Joins the parts of a reply. @param length Of all. */
-function joined(parts: readonly Uint8Array[], length: number): Uint8Array<ArrayBuffer> {
-  const reply = new Uint8Array(length);
-  let at = 0;
-  for (const part of parts) {
-    reply.set(part, at);
-    at += part.length;
-  }
-  return reply;
 }
 
 /** Returns the word as a key. @throws Refusal when it is longer than 250 bytes. */

@@ -9,7 +9,7 @@ import { NodeList } from "../../../../lib/rows/flows/node_list.ts";
 import { nodeLines, NodeServer } from "../../../../lib/rows/nodes/node_server.ts";
 import * as wire from "../../../../lib/rows/nodes/wire.ts";
 import type { ClientWrite } from "../../../../lib/rows/flows/row_edit.ts";
-import { latin1Bytes } from "../../../../store/base/bytes.ts";
+import { latin1Bytes, latin1Text } from "../../../../store/base/bytes.ts";
 import { StoreMode } from "../../../../store/operation.ts";
 import { Outcome } from "../../../../store/outcome.ts";
 import { RowKind } from "../../../../store/row_cache.ts";
@@ -62,7 +62,7 @@ class Origin implements Disposable {
   }
 
   async ask(verb: string, session: string, number = "0", block = NOTHING): Promise<Uint8Array> {
-    const reply = await this.nodeServer.execute(
+    const bytes = await this.nodeServer.execute(
       [verb, session, number, String(block.length)],
       block,
       (write) => {
@@ -70,6 +70,7 @@ class Origin implements Disposable {
         write.answer(this.answer(write));
       },
     );
+    const reply = latin1Text(bytes);
     const [line, length] = /^NODE (\d+)\r\n/.exec(reply) ?? [];
     assert(line !== undefined, reply);
     assertEquals(reply.length, line.length + Number(length));
@@ -152,8 +153,8 @@ Deno.test("the database learns of nodes before the first one joins, and once; a 
 
 Deno.test("requests of another form are refused", async () => {
   using origin = new Origin();
-  const execute = (...words: string[]): Promise<unknown> =>
-    origin.nodeServer.execute(words, NOTHING, () => {});
+  const execute = async (...words: string[]): Promise<string> =>
+    latin1Text(await origin.nodeServer.execute(words, NOTHING, () => {}));
   for (const words of [["poll", "s", "0"], ["poll", "s", "0", "0", "0"], []]) {
     await assertRejects(() => execute(...words), Error, "bad command line format");
   }
@@ -207,7 +208,9 @@ Deno.test("a node that leaves while its poll waits is answered at once", async (
   const session = await origin.session("one");
   let reply = "";
   const words = ["poll", session, "0", "0"];
-  void origin.nodeServer.execute(words, NOTHING, () => {}).then((text) => reply = text);
+  void origin.nodeServer.execute(words, NOTHING, () => {}).then((bytes) =>
+    reply = latin1Text(bytes)
+  );
   await origin.tick(0);
   assertEquals(reply, "");
   await origin.ask("leave", session);

@@ -6,7 +6,7 @@ import { NodeServer } from "../../../../lib/rows/nodes/node_server.ts";
 import { NodeList } from "../../../../lib/rows/flows/node_list.ts";
 import { waitFor } from "../../../../lib/rows/flows/takeover.ts";
 import * as wire from "../../../../lib/rows/nodes/wire.ts";
-import { latin1Bytes } from "../../../../store/base/bytes.ts";
+import { latin1Bytes, latin1Text } from "../../../../store/base/bytes.ts";
 
 // The real nodeServer of an origin, whose clock and timers the test moves.
 
@@ -63,7 +63,7 @@ class Origin implements Disposable {
     signal?: AbortSignal,
   ): Promise<string> {
     const words = [verb, session, number, String(block.length)];
-    return await this.nodeServer.execute(words, block, () => {}, signal);
+    return latin1Text(await this.nodeServer.execute(words, block, () => {}, signal));
   }
 
   /** @returns The session. */
