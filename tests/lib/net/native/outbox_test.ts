@@ -127,6 +127,7 @@ class Sending {
           outbox.results[index] = this.results.shift() ?? outbox.length(index);
         }
       },
+      write: () => -ECONNRESET,
     } as unknown as CallIo;
     const epoll = {
       watch: ({ fd }: NativeConnection, events: number) => this.log.push(`watch ${fd} ${events}`),
@@ -174,7 +175,9 @@ Deno.test("of queued replies each rest waits for its own socket, and a broken co
   side.results = [7, 3, -EAGAIN, -EINTR, -ECONNRESET, 6];
   sender.sendQueued();
   assertEquals(log.splice(0, 6), connections.map(({ fd }) => `send reply ${fd}`));
-  const stall = (fd: number): string[] => [`${fd} does ${Activity.WRITING}`, `watch ${fd} ${EPOLLOUT}`];
+  const stall = (
+    fd: number,
+  ): string[] => [`${fd} does ${Activity.WRITING}`, `watch ${fd} ${EPOLLOUT}`];
   assertEquals(log, [...stall(2), ...stall(3), ...stall(4), "broken 5", ...stall(6)]);
   const unsent = connections.map(({ unsent }) => unsent === null ? null : textOf(unsent));
   assertEquals(unsent, [null, "ly 2", "reply 3", "reply 4", null, "6"]);
@@ -191,7 +194,11 @@ Deno.test("of queued replies each rest waits for its own socket, and a broken co
 
 Deno.test("a reply that is sent at once goes behind the queued ones, and tells whether all is sent", () => {
   for (
-    const [result, isSent, closed] of [[4, true, false], [3, false, false], [-ECONNRESET, false, true]] as const
+    const [result, isSent, closed] of [[4, true, false], [3, false, false], [
+      -ECONNRESET,
+      false,
+      true,
+    ]] as const
   ) {
     const side = new Sending();
     const [first, second] = [side.connection(1), side.connection(2)];
@@ -251,4 +258,8 @@ Deno.test("a rest without bytes is sent when the socket is writable, a broken on
   side.sender.stall(connection, new Uint8Array(0));
   assertEquals(side.sender.sendRest(connection), true);
   assertEquals([connection.unsent, side.sender.stalled.size], [null, 0]);
+  side.sender.stall(connection, bytesOf("rest"));
+  side.log.length = 0;
+  assertEquals(side.sender.sendRest(connection), false);
+  assertEquals([side.log, connection.closed], [["broken 1"], true]);
 });
