@@ -1,4 +1,4 @@
-import { assertEquals, assertLessOrEqual } from "@std/assert";
+import { assertEquals, assertGreater, assertLessOrEqual } from "@std/assert";
 import { cacheServices } from "../../../../lib/net/cache_service.ts";
 import { ConnectionBuffers, PortableConnection } from "../../../../lib/net/portable/connection.ts";
 import { ConnectionKind } from "../../../../store/connections.ts";
@@ -124,4 +124,100 @@ Deno.test("what a peer sends in pieces while it waits for a lock is executed in 
   close(null);
   await ended;
   assertEquals(received, "OK\r\n5\r\n25\r\n");
+});
+
+/** Serves one connection whose reads return these many bytes of `mn` requests. Returns the room of each read. */
+async function readRooms(
+  lengths: readonly number[],
+  buffers = new ConnectionBuffers(),
+): Promise<number[]> {
+  using side = new ConversationSide();
+  const rooms: number[] = [];
+  const left = [...lengths];
+  const socket = {
+    read: (buffer: Uint8Array) => {
+      rooms.push(buffer.length);
+      const length = Math.min(left.shift() ?? 0, buffer.length);
+      buffer.set(bytesOf("mn\r\n".repeat(length / 4)));
+      return Promise.resolve(length === 0 ? null : length);
+    },
+    write: (bytes: Uint8Array) => Promise.resolve(bytes.length),
+    close: () => {},
+  } as unknown as Deno.Conn;
+  await connectionOf(socket, side, buffers).serve(() => {});
+  return rooms;
+}
+
+const [IDLE, BUSY] = [512, 4096];
+const SMALL_READS = 16;
+
+Deno.test("a full read makes the next buffer larger, sixteen small ones in a row make it smaller", async () => {
+  const small = (count: number): number[] => Array.from({ length: count }, () => IDLE);
+  const busy = (count: number): number[] => Array.from({ length: count }, () => BUSY);
+  assertEquals(await readRooms([4, 508]), [IDLE, IDLE, IDLE]);
+  assertEquals(await readRooms([IDLE, ...small(SMALL_READS)]), [IDLE, ...busy(SMALL_READS), IDLE]);
+  // A read that would not fit the smaller buffer begins the count anew.
+  const broken = [IDLE, ...small(SMALL_READS - 1), IDLE + 4, ...small(SMALL_READS)];
+  assertEquals(await readRooms(broken), [IDLE, ...busy(2 * SMALL_READS), IDLE]);
+  const rooms = await readRooms([IDLE, BUSY, ...busy(SMALL_READS), ...small(SMALL_READS)]);
+  const bulk = rooms[2]!;
+  assertGreater(bulk, BUSY);
+  const bulkReads = Array.from({ length: SMALL_READS }, () => bulk);
+  assertEquals(rooms, [IDLE, BUSY, ...bulkReads, ...busy(SMALL_READS), IDLE]);
+});
+
+Deno.test("buffers of reads go back to their pools, and a connection without a large one goes on", async () => {
+  const buffers = new ConnectionBuffers();
+  const [, busyPool, bulkPool] = buffers.reads;
+  const taken: (Uint8Array<ArrayBuffer> | null)[] = [];
+  for (let buffer = bulkPool!.take(); buffer !== null; buffer = bulkPool!.take()) {
+    taken.push(buffer);
+  }
+  assertEquals(await readRooms([IDLE, BUSY, BUSY, 4], buffers), [IDLE, BUSY, BUSY, BUSY, BUSY]);
+  bulkPool!.give(taken.pop()!);
+  for (let round = 0; round < 3; round++) {
+    const rooms = await readRooms([IDLE, BUSY, 4], buffers);
+    assertEquals(rooms.map((room) => room > BUSY), [false, false, true, true]);
+  }
+  const kept = busyPool!.memoryCount;
+  // As many as are cut from one block: a buffer that is lost each time would need another.
+  for (let round = 0; round < kept; round++) await readRooms([IDLE, BUSY, 4], buffers);
+  assertEquals(busyPool!.memoryCount, kept);
+});
+
+Deno.test("a connection is idle, sending or finished as its reply and its wait are", async () => {
+  const side = new ConversationSide();
+  const peer = new SlowPeer("mn\r\n");
+  const { promise: closed, resolve: close } = Promise.withResolvers<null>();
+  const { socket } = peer;
+  const read = socket.read.bind(socket);
+  let reads = 0;
+  let closes = 0;
+  socket.read = (buffer) => reads++ === 0 ? read(buffer) : closed;
+  const write = socket.write.bind(socket);
+  let writes = 0;
+  socket.write = (bytes) => {
+    writes++;
+    return write(bytes);
+  };
+  socket.close = () => {
+    closes++;
+    close(null);
+  };
+  side.pause(10);
+  const connection = connectionOf(socket, side, new ConnectionBuffers());
+  assertEquals([connection.isIdle, connection.sendingSinceSec], [true, 0]);
+  const ended = connection.serve(() => {});
+  await until(() => writes === 1);
+  assertEquals([connection.isIdle, connection.sendingSinceSec], [false, 12]);
+  connection.finish();
+  assertEquals(closes, 0, "a reply is being sent");
+  peer.read();
+  await ended;
+  assertEquals([peer.received, connection.sendingSinceSec, closes], [4, 0, 1]);
+  connection.close("error");
+  assertEquals([closes, connection.closeReason], [1, "normal"]);
+  const idle = connectionOf(socket, side, new ConnectionBuffers());
+  idle.finish();
+  assertEquals([closes, idle.closeReason], [2, "shutdown"]);
 });
