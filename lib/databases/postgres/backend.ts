@@ -18,7 +18,7 @@ import { Pool } from "./pool.ts";
 import { prepareTables } from "./schema.ts";
 import { isLockTimeout, type ResultRow, Session, type SessionSettings } from "./session.ts";
 import { missingSetting, readEnd } from "./slot.ts";
-import { foundOf, type Statements, statementsFor } from "./statements.ts";
+import { foundIn, type Statements, statementsFor } from "./statements.ts";
 import { PostgresViews } from "./views.ts";
 import { READ_ONLY, STATEMENTS_IN_WRITE, Writes } from "./writes.ts";
 import { Views } from "../views/view.ts";
@@ -169,7 +169,7 @@ export class PostgresBackend implements Backend {
     const byKey = new Map<string, Found>();
     const nowUnixMs = this.#nowUnixMs();
     for (const row of rows) {
-      if (row["key"] !== null) byKey.set(latin1Text(bytesOf(row["key"])), foundOf(row, nowUnixMs));
+      if (row["key"] !== null) byKey.set(latin1Text(bytesOf(row["key"])), foundIn(row, nowUnixMs));
     }
     return keys.map((key) => byKey.get(key) ?? { row: null, version: 0, epoch });
   }

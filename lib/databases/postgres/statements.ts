@@ -1,4 +1,5 @@
-import { type Found, hasExpired, PURGE_MAX, type Row } from "../base/backend.ts";
+import { foundOf } from "../base/found.ts";
+import { type Found, PURGE_MAX } from "../base/backend.ts";
 import { quotedNames, type TableNames } from "../base/table.ts";
 import { bytesOf, type ColumnTypes } from "./columns.ts";
 import type { ResultRow, Session } from "./session.ts";
@@ -63,17 +64,17 @@ export async function readEpoch(session: Session): Promise<number> {
   return Number(row!["epoch"]);
 }
 
-/** Returns what a result says of a row. */
-export function foundOf(result: ResultRow, nowUnixMs: number): Found {
-  const epoch = Number(result["epoch"]);
-  if (result["version"] === null) return { row: null, version: 0, epoch };
-  return { row: rowOf(result, nowUnixMs), version: Number(result["version"]), epoch };
-}
-
-/** Returns the row of a result, or null if it was deleted, or has expired. */
-function rowOf({ flags, data, version, expires }: ResultRow, nowUnixMs: number): Row | null {
-  const expiresUnixSec = Number(expires ?? 0);
-  if (data === null || hasExpired(expiresUnixSec, nowUnixMs)) return null;
-  const row = { flags: Number(flags), data: bytesOf(data), version: Number(version) };
-  return expiresUnixSec === 0 ? row : { ...row, expiresUnixSec };
+/** Returns the row of a result, and the version. */
+export function foundIn(
+  { epoch, flags, data, version, expires = null }: ResultRow,
+  nowUnixMs: number,
+): Found {
+  const numberOf = (value: unknown): number | null => value === null ? null : Number(value);
+  const row = {
+    flags: numberOf(flags),
+    data: data === null ? null : bytesOf(data),
+    version: numberOf(version),
+    expires: numberOf(expires),
+  };
+  return foundOf(row, Number(epoch), nowUnixMs);
 }

@@ -1,3 +1,4 @@
+import { resultOf } from "../base/found.ts";
 import { reasonOf } from "../../process/reason.ts";
 import { isCanonical, textOf } from "../views/parameter_type.ts";
 import { type View, type ViewMistake, Views, ViewsError } from "../views/view.ts";
@@ -18,8 +19,6 @@ const BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 const EPOCH = "SELECT epoch FROM leased_proxy";
 /** Time-outs of statements that the inspection of a view may take. */
 const STATEMENTS_IN_INSPECTION = 2;
-/** Views have no versions: they cannot be written. */
-const VERSION = 1;
 
 /** Views of PostgreSQL: their queries, in sessions of their own, so that a slow one keeps no row waiting. */
 export class PostgresViews implements PreparedViews {
@@ -85,7 +84,10 @@ export class PostgresViews implements PreparedViews {
     if (failed !== null && keys.length > 1) return null;
     return keys.map(({ view }, index) => {
       if (failed !== null) {
-        return { ...absent(epoch, view), problem: `view ${view.name}: ${reasonOf(failed)}` };
+        return {
+          ...resultOf(null, view, epoch, 0),
+          problem: `view ${view.name}: ${reasonOf(failed)}`,
+        };
       }
       return this.#found(results[index]!.value!, view, epoch);
     });
@@ -101,12 +103,7 @@ export class PostgresViews implements PreparedViews {
 
   #found([row]: readonly ResultRow[], view: View, epoch: number): Found {
     const data = row?.["data"] as Uint8Array | null | undefined;
-    if (data === null || data === undefined) return absent(epoch, view);
-    const { maxAgeSec } = view;
-    const made = { flags: 0, data, version: VERSION };
-    if (maxAgeSec === 0) return { row: made, version: VERSION, epoch };
-    const expiresUnixSec = Math.floor(this.#nowUnixMs() / 1000) + maxAgeSec;
-    return { row: { ...made, expiresUnixSec }, version: VERSION, epoch };
+    return resultOf(data ?? null, view, epoch, this.#nowUnixMs());
   }
 
   /** Its sessions are the backend's. */
@@ -147,11 +144,6 @@ export async function inspectPostgresViews(
   } finally {
     await pool.close();
   }
-}
-
-/** The absence of a key ends with no age, so one with an age is not kept. */
-function absent(epoch: number, { maxAgeSec }: View): Found {
-  return { row: null, version: 0, epoch, isKept: maxAgeSec === 0 };
 }
 
 interface Settled {

@@ -1,4 +1,5 @@
 import type { Write, WriteOutcome, WriteResult } from "../base/backend.ts";
+import { POSTPONED } from "../base/found.ts";
 import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import { pause } from "../../process/pause.ts";
 import { reasonOf } from "../../process/reason.ts";
@@ -14,7 +15,7 @@ import {
   type ServerProcess,
   type Session,
 } from "./session.ts";
-import { foundOf, LOCK_EPOCH, readEpoch, type Statements } from "./statements.ts";
+import { foundIn, LOCK_EPOCH, readEpoch, type Statements } from "./statements.ts";
 
 /** Time-outs of statements that a transaction may take. */
 export const STATEMENTS_IN_WRITE = 4;
@@ -37,7 +38,6 @@ const NAME_WRITER =
   "SELECT set_config('application_name', current_setting('application_name') || ' ' || $1, true)";
 
 export const READ_ONLY = "the database is read only: set default_transaction_read_only to off";
-const POSTPONED: WriteResult = { kind: "postponed" };
 const VANISHED = failed("the row appears and vanishes: another program writes to the table");
 
 /** How far a transaction has come. */
@@ -205,7 +205,7 @@ export class Writes {
           return fenced;
         }
         for (const row of rows) {
-          group.found(latin1Text(bytesOf(row["key"])), foundOf(row, this.#nowUnixMs()));
+          group.found(latin1Text(bytesOf(row["key"])), foundIn(row, this.#nowUnixMs()));
         }
       }
       group.decide();

@@ -1,3 +1,4 @@
+import { foundOf, POSTPONED } from "../base/found.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";
 import { kindOf, targetAt } from "../../process/file_kinds.ts";
 import { DatabaseSync } from "node:sqlite";
@@ -5,7 +6,6 @@ import {
   type Backend,
   changeOf,
   type Found,
-  hasExpired,
   type PreparedViews,
   SQLITE_LOCK_SUFFIX,
   SQLITE_MEMORY,
@@ -37,8 +37,6 @@ const BUSY_CODES = [5, 6];
 const NO_KEY = "";
 /** Tables and indexes of a schema. */
 const TABLES = 6;
-
-const POSTPONED: WriteResult = { kind: "postponed" };
 
 /** Another process has kept the lock on the file. */
 class LockedError extends Error {
@@ -194,7 +192,7 @@ export class SqliteBackend implements Backend {
 
   #found(key: string): Found {
     const row = this.#statements.read.get(latin1Bytes(key));
-    return foundOf(row as unknown as SqliteRow, this.#nowUnixMs());
+    return foundIn(row as unknown as SqliteRow, this.#nowUnixMs());
   }
 
   async writeGroup(writes: readonly Write[], epoch: number): Promise<readonly WriteResult[]> {
@@ -377,11 +375,7 @@ function isBusy(error: unknown): boolean {
   return code === undefined ? / is locked/.test(reasonOf(error)) : BUSY_CODES.includes(code & 0xff);
 }
 
-function foundOf({ flags, data, version, expires, epoch }: SqliteRow, nowUnixMs: number): Found {
-  if (version === null) return { row: null, version: 0, epoch };
-  if (data === null || hasExpired(expires ?? 0, nowUnixMs)) return { row: null, version, epoch };
+function foundIn({ data, epoch, ...row }: SqliteRow, nowUnixMs: number): Found {
   const bytes = typeof data === "string" ? new TextEncoder().encode(data) : data;
-  const row = { flags: flags ?? 0, data: bytes, version };
-  if (expires === null || expires === 0) return { row, version, epoch };
-  return { row: { ...row, expiresUnixSec: expires }, version, epoch };
+  return foundOf({ ...row, data: bytes }, epoch, nowUnixMs);
 }

@@ -1,3 +1,4 @@
+import { resultOf } from "../base/found.ts";
 import { DatabaseSync, type SQLOutputValue, type StatementSync } from "node:sqlite";
 import { reasonOf } from "../../process/reason.ts";
 import { isCanonical, type ParameterType, textOf } from "../views/parameter_type.ts";
@@ -19,8 +20,6 @@ import type {
 import { missingTriggers } from "./triggers.ts";
 import type { TableNames } from "../base/table.ts";
 
-/** Views have no versions: they cannot be written. */
-const VERSION = 1;
 /** The table without a page of its own: the schema itself. */
 const SCHEMA = "sqlite_schema";
 /** Virtual tables whose names a query has. */
@@ -101,7 +100,7 @@ export class SqliteViews implements PreparedViews {
   #read({ view, values }: ViewKey, epoch: number): Found {
     const { statement, types } = this.#byView.get(view)!;
     const isAsked = values.every((value, index) => isCanonical(value, types[index]!));
-    const nothing: Found = { row: null, version: 0, epoch, isKept: view.maxAgeSec === 0 };
+    const nothing = resultOf(null, view, epoch, 0);
     if (!isAsked) return nothing;
     const parameters = values.map((value, index) =>
       types[index] === "bigint" ? BigInt(value) : textOf(value)
@@ -115,10 +114,7 @@ export class SqliteViews implements PreparedViews {
       return { ...nothing, problem: `view ${view.name}: ${reasonOf(error)}` };
     }
     if (text === null) return nothing;
-    const row = { flags: 0, data: new TextEncoder().encode(text), version: VERSION };
-    if (view.maxAgeSec === 0) return { row, version: VERSION, epoch };
-    const expiresUnixSec = Math.floor(this.#nowUnixMs() / 1000) + view.maxAgeSec;
-    return { row: { ...row, expiresUnixSec }, version: VERSION, epoch };
+    return resultOf(new TextEncoder().encode(text), view, epoch, this.#nowUnixMs());
   }
 
   close(): Promise<void> {
