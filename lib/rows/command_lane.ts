@@ -11,7 +11,7 @@ const RETRY_MS = 20;
 const HEAD_LENGTH = 13;
 const GONE = "the client has gone";
 const NO_ROOM = "no memory for the reply: other clients have not received theirs";
-const READS = /^(?:uget|node read) /;
+const READS = /^(?:uget|uread|node read) /;
 const FORWARDS = "node command ";
 
 /**
