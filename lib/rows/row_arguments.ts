@@ -117,9 +117,13 @@ export function toDatabase(text: string, errors: string[]): Database {
   if (url !== null && !url.hostname.includes(",")) return { kind: "postgres", url: text };
   const path = text.startsWith(SQLITE_PREFIX) ? text.slice(SQLITE_PREFIX.length) : "";
   if (path === "") {
-    // A URL may have a password in it.
-    const shown = JSON.stringify(text.replace(/:[^:@]*@/, ":…@"));
+    const shown = JSON.stringify(withoutPassword(text));
     errors.push(`--db ${shown}: must be sqlite:<file> or postgres://<user>@<host>/<database>`);
   }
   return { kind: "sqlite", path };
+}
+
+/** Hides the password of a URL, which need not be a valid one: from the colon of the user to the last `@`. */
+function withoutPassword(url: string): string {
+  return url.replace(/:(?!\/\/).*@/s, ":…@").replace(/([?&]password=)[^&]*/gi, "$1…");
 }

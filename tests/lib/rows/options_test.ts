@@ -134,6 +134,14 @@ Deno.test("addresses of databases; a password is not shown", () => {
   assertEquals(refused("mysql://me:secret@h/x"), `--db "mysql://me:…@h/x": ${form}`);
   assertEquals(refused("postgres://me:secret@a,b/x"), `--db "postgres://me:…@a,b/x": ${form}`);
   assertEquals(refused("postgres://h/x y"), `--db "postgres://h/x y": ${form}`);
+  // Also one with the marks of a URL in it, or in the place where libpq takes it.
+  assertEquals(refused("postgres://me:a@b:c@d,e/x"), `--db "postgres://me:…@d,e/x": ${form}`);
+  for (const query of ["?password=secret", "?sslmode=require&Password=secret", "?password=a=b:c"]) {
+    const shown = query.replace(/(password=).*/i, "$1…");
+    assertEquals(refused(`postgres://d,e/x${query}`), `--db "postgres://d,e/x${shown}": ${form}`);
+    const url = `postgres://me:secret@h:1/x${query}`;
+    assertEquals(databaseName({ kind: "postgres", url }), "postgres://me@h:1/x");
+  }
 });
 
 Deno.test("a node's options: its origins in their order, and what it shares with them", () => {
