@@ -2,6 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { sharedPostgres, testDatabases } from "../../../support/servers/databases.ts";
+import { until } from "../../../support/servers/server_process.ts";
 import { Shop, untilReads, VIEWS, withOrigin } from "./shop.ts";
 
 testDatabases(
@@ -96,15 +97,16 @@ testDatabases(
   (database) =>
     withOrigin(database, async ({ shop, origin, client }) => {
       await shop.writer.write("ALTER TABLE product ALTER COLUMN name TYPE text USING upper(name)");
-      await origin.line("all cached rows are deleted");
+      // The first one is that of the new slot.
+      const gaps = (): string[] =>
+        origin.lines.filter((line) => line.includes("all cached rows are deleted"));
+      await until(() => gaps().length > 1);
       await untilReads([client], "name:Chess", "");
       await untilReads([client], "name:CHESS", "2");
       await shop.writer.write("CREATE INDEX more ON product (code); ANALYZE product");
       await shop.writer.write("UPDATE product SET name = 'Go' WHERE id = 2");
       await untilReads([client], "name:CHESS", "");
-      // The first one is that of the new slot.
-      const gaps = origin.lines.filter((line) => line.includes("all cached rows are deleted"));
-      assertEquals(gaps.length, 2, gaps.join("\n"));
+      assertEquals(gaps().length, 2, gaps().join("\n"));
     }),
   ["PostgreSQL"],
 );
