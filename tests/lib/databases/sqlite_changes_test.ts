@@ -9,7 +9,7 @@ import {
 } from "../../../lib/databases/base/changes.ts";
 import { SqliteBackend } from "../../../lib/databases/sqlite/backend.ts";
 import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";
-import { shownKeys } from "../../support/rows/key_sets.ts";
+import { keySet, shownKeys } from "../../support/rows/key_sets.ts";
 import { Views } from "../../../lib/databases/views/view.ts";
 import { parseViews } from "../../../lib/databases/views/views_file.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
@@ -168,6 +168,23 @@ Deno.test("a log is not opened when views cannot be read from their tables any m
       await assertRejects(() => open(), Error, message);
       other.exec("ALTER TABLE product RENAME COLUMN title TO name");
       await (await open()).close();
+    },
+    BY_SHELF,
+    PRODUCT,
+  ));
+
+Deno.test("views that are refused change nothing: the log is opened with the triggers of those before", () =>
+  withFile(
+    async ({ backend, other, open }) => {
+      const query = "SELECT id FROM product WHERE name = {name}";
+      const further = { "n:{name}": { query, changes: { product: "n:{name}" } } };
+      const views = parseViews(JSON.stringify(further), "views.jsonc", ["n:"]);
+      const message = "the triggers of its tables are missing or old";
+      await assertRejects(() => backend.prepareViews(views), Error, message);
+      const stream = await open();
+      other.exec("INSERT INTO product VALUES (1, 'a', 'b')");
+      assertEquals(shownKeys(await next(stream)), shownKeys(keySet(`${PREFIX}b:1`)));
+      await stream.close();
     },
     BY_SHELF,
     PRODUCT,

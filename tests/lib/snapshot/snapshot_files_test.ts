@@ -226,3 +226,25 @@ Deno.test("no snapshot is kept of a store that changes while it is written", asy
     assertEquals([what, isChanged, kept], [what, true, []]);
   }
 });
+
+Deno.test("a machine's clock that was set back does not set the store's clock back", async () => {
+  using folder = new Folder();
+  const { now } = Date;
+  for (const [setBackMs, isLater] of [[3_600_000, false], [-3_600_000, true]] as const) {
+    Date.now = () => now() + setBackMs;
+    try {
+      using store = new TestStore();
+      store.store(StoreMode.SET, "k", "v");
+      store.clock(50_000);
+      const snapshot = folder.open();
+      await snapshot.save(store.cache, "test", null, []);
+      snapshot.close();
+    } finally {
+      Date.now = now;
+    }
+    const snapshot = folder.open();
+    if (isLater) assert(snapshot.clockMs >= 50_000 - setBackMs, "the hour has passed");
+    else assertEquals(snapshot.clockMs, 50_000);
+    snapshot.close();
+  }
+});

@@ -291,10 +291,11 @@ pageTest("a user of level read sees no actions", async (page) => {
 Deno.test("a process that ends refuses actions: its snapshot may have been described already", async () => {
   using store = new TestStore();
   store.store(StoreMode.SET, "kept", "v");
+  let isServing = false;
   const actions = new Actions({
     cache: store.cache,
     settings: { flushEnabled: true, tokenDropEnabled: true } as Settings,
-    isServing: () => false,
+    isServing: () => isServing,
     done: (event) => assert(false, event),
     tokensDropped: () => assert(false, "a token was dropped"),
   });
@@ -305,13 +306,19 @@ Deno.test("a process that ends refuses actions: its snapshot may have been descr
     query: new URLSearchParams(),
     headers: { origin: "http://localhost", "x-leased-secret": secret },
     peer: "127.0.0.1",
-    body: () => Promise.resolve('{"key": "k", "id": 1}'),
+    body: () => {
+      isServing = false;
+      return Promise.resolve('{"key": "k", "id": 1}');
+    },
   } as unknown as AdminRequest;
   for (const name of ACTIONS) {
-    assertEquals(await actions.act(name, request, "boss"), {
-      status: 503,
-      body: "refused: shutting down\n",
-    });
+    // Before the request, and while its body arrives.
+    for (isServing of [false, true]) {
+      assertEquals(await actions.act(name, request, "boss"), {
+        status: 503,
+        body: "refused: shutting down\n",
+      });
+    }
   }
   assertEquals(store.get("kept"), "v");
 });

@@ -72,6 +72,8 @@ Deno.test("keys of changes are keys of their view", () => {
       "a:{p}:c:{q}",
       "b:*",
       "a:{p}:c*",
+      "a{p}:b:*",
+      "a:{p}:{q}*",
       "a:{p}:b:{q}:*",
       "a:{p}:b:{q}:c",
     ]

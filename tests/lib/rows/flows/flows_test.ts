@@ -235,6 +235,28 @@ Deno.test("an unknown outcome is asked for at once, and after pauses that double
   assertEquals(Object.values(states.counts()).reduce((sum, count) => sum + count), 1, "that of a");
 });
 
+Deno.test("a row that uget has answered with C counts as changed when its write is committed, or may be", () => {
+  const row = ROW.row;
+  const unknown: WriteResult = { kind: "unknown", reason: "lost" };
+  const results: [WriteResult, unsafe: number][] = [
+    [committed(6), 1],
+    [unknown, 1],
+    [{ kind: "refused", row }, 0],
+    [{ kind: "failed", reason: "full" }, 0],
+    [{ kind: "postponed" }, 0],
+  ];
+  for (const [result, unsafe] of results) {
+    const { flows } = new Setting();
+    play(flows.uget(["a"]), { readRows: [[ROW]] });
+    play(flows.write([writeOf("a")]), {
+      delete: [FREE],
+      writeRows: [[result]],
+      askOutcome: [committed(6)],
+    });
+    assertEquals([result.kind, flows.ugetKeys.unsafe], [result.kind, unsafe]);
+  }
+});
+
 Deno.test("a writer's own token stays out when the database says that it wrote nothing", () => {
   const { flows, states } = new Setting();
   const id = states.get("a", "");

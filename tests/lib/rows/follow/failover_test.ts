@@ -2,7 +2,7 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { openPostgres } from "../../../../lib/databases/postgres/backend.ts";
 import { DEFAULT_TABLE } from "../../../../lib/databases/base/table.ts";
-import { Views } from "../../../../lib/databases/views/view.ts";
+import { parseViews } from "../../../../lib/databases/views/views_file.ts";
 import { freePort } from "../../../support/free_ports.ts";
 import { HAS_POSTGRES, PostgresServer } from "../../../support/servers/postgres.ts";
 import { startNode } from "../../../support/servers/origin_process.ts";
@@ -175,6 +175,18 @@ for (const [how, { fail, gap }] of Object.entries(FAILOVERS)) {
   }, () => checkFailover(fail, gap));
 }
 
+const VIEWS = parseViews(
+  JSON.stringify({
+    "name:{id}": {
+      query: "SELECT name FROM product WHERE id = {id}",
+      value: "raw",
+      changes: { product: "name:{id}" },
+    },
+  }),
+  "views.jsonc",
+  ["name:"],
+);
+
 /** Asks for the end of the log at the same time, each time over a connection of its own. */
 function askEnds(backend: { endOfLog(): Promise<bigint> }, count: number): Promise<bigint[]> {
   return Promise.all(Array.from({ length: count }, () => backend.endOfLog()));
@@ -191,25 +203,36 @@ Deno.test("the old primary lives on beside the new one: the first new connection
   const relayed = url.replace(`:${primary.port}`, `:${relay.port}`);
   const backend = await openPostgres(relayed, DEFAULT_TABLE, settings);
   try {
-    await backend.prepareChanges(Views.NONE);
+    const product = "CREATE TABLE product (id int PRIMARY KEY, name text)";
+    await primary.execute(`${product}; INSERT INTO product VALUES (1, 'old')`, url);
+    await backend.prepareChanges(VIEWS);
+    const views = await backend.prepareViews(VIEWS);
+    const nameRead = async (): Promise<string> => {
+      const [found] = await views.readMany([VIEWS.find("name:1")!]);
+      return new TextDecoder().decode(found!.row!.data);
+    };
+    assertEquals(await nameRead(), "old");
     const before = await backend.openChanges(true);
     await before.begin();
     await askEnds(backend, 2);
     await leaveBehind(primary, standby);
     await standby.promote();
+    const moved = standby.urlOf(url.slice(url.lastIndexOf("/") + 1));
+    await standby.execute("UPDATE product SET name = 'new'", moved);
     // Open connections still lead to the old primary.
     relay.target = standby.port;
-    const moved = /the database has moved: .* 00000001 are now .* 00000002/;
-    assertMatch((await assertRejects(() => askEnds(backend, 4), Error)).message, moved);
+    const hasMoved = /the database has moved: .* 00000001 are now .* 00000002/;
+    assertMatch((await assertRejects(() => askEnds(backend, 4), Error)).message, hasMoved);
     const next = async (): Promise<void> => {
       while (true) await before.next();
     };
-    assertMatch((await assertRejects(next, Error)).message, moved);
+    assertMatch((await assertRejects(next, Error)).message, hasMoved);
     await before.close();
 
     const after = await backend.openChanges(false);
     assertMatch(after.gap!, /the replication slot leased_\d+ does not exist/);
     await after.begin();
+    assertEquals(await nameRead(), "new");
     // No connection to the old primary is left.
     await askEnds(backend, 4);
     await after.close();

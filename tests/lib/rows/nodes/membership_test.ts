@@ -2,6 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { mock } from "node:test";
 import { Membership, type MembershipContext } from "../../../../lib/rows/nodes/membership.ts";
 import { packDue, WAIT_TEXT } from "../../../../lib/rows/nodes/wire.ts";
+import { latin1Text } from "../../../../store/base/bytes.ts";
 import { waitingFor } from "../../../support/waiting.ts";
 import { blockReply, HostileOrigin } from "./hostile_origin.ts";
 
@@ -223,4 +224,20 @@ Deno.test("the pauses between attempts double up to a quarter of a second, and b
     "info node one is a member of origin origin",
     "info node one is a member of origin origin again, without rows",
   ]);
+});
+
+Deno.test("a node that joins again names its session before: the origin ends that one", async () => {
+  using origin = new HostileOrigin({ memberMs: MEMBER_MS });
+  const before: string[] = [];
+  origin.replies.set("join", ({ block }) => {
+    before.push((JSON.parse(latin1Text(block)) as { session: string }).session);
+    const session = `${before.length}-secret`;
+    return blockReply(JSON.stringify({ session, grantedMs: MEMBER_MS, memberMs: MEMBER_MS }));
+  });
+  origin.replies.set("poll", () => "SERVER_ERROR down\r\n");
+  mock.timers.enable({ apis: ["setTimeout"] });
+  await using node = new Node(origin, MEMBER_MS);
+  node.start();
+  await origin.asked("join", 4);
+  assertEquals(before.slice(0, 3), ["", "1-secret", "2-secret"]);
 });
