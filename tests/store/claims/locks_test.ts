@@ -303,6 +303,9 @@ Deno.test("locked items take a share of the memory at most, so that others can s
   const larger = new Uint8Array(200_000);
   assertEquals(store.store(StoreMode.SET, key(1, 0), larger, owner), Outcome.NO_MEMORY);
   assertEquals(store.store(StoreMode.APPEND, key(1, 0), larger, owner), Outcome.NO_MEMORY);
+  // What is appended comes on top of what is there.
+  assertEquals(store.store(StoreMode.APPEND, key(1, 0), value, owner), Outcome.NO_MEMORY);
+  assertEquals(store.store(StoreMode.PREPEND, key(1, 0), value, owner), Outcome.NO_MEMORY);
   assertEquals(store.store(StoreMode.SET, key(1, 0), "v", owner), Outcome.STORED);
   assertEquals(store.store(StoreMode.SET, key(1, 0), value, owner), Outcome.STORED);
   for (let index = 0; index < held; index++) {

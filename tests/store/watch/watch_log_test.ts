@@ -33,6 +33,35 @@ Deno.test("lines go round a ring many times, in pieces of any length", () => {
   }
 });
 
+Deno.test("a watcher that reads slowly gets whole lines, and is told how many it has lost", () => {
+  const store = new TestStore({ watchRingBytes: 1000 });
+  const { watchLog } = store.cache.links;
+  const watcher = watchLog.open(WatchEvent.FETCHERS, 0, 1);
+  const to = new ByteRegion(new ArrayBuffer(7));
+  const count = 2000;
+  let text = "";
+  for (let n = 0; n < count; n++) {
+    store.get("key");
+    const length = watchLog.take(watcher, to, 0, n % 8);
+    text += String.fromCharCode(...to.bytes.subarray(0, length));
+  }
+  text += taken(watchLog, watcher);
+  store.get("key");
+  text += taken(watchLog, watcher);
+  let next = 0;
+  for (const line of text.trimEnd().split("\n")) {
+    const skipped = /^skipped=(\d+)$/.exec(line)?.[1];
+    if (skipped !== undefined) next += Number(skipped);
+    else {
+      const [, id] =
+        /^ts=[\d.]+ gid=(\d+) type=item_get key=key status=not_found clsid=0 cfd=0 size=0$/
+          .exec(line) ?? [];
+      assertEquals(Number(id), next++, line);
+    }
+  }
+  assertEquals(next, count + 1);
+});
+
 Deno.test("each watcher gets what it asked for, and none what it did not", () => {
   const store = new TestStore();
   const { watchLog } = store.cache.links;
