@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { PrefixTable } from "../../protocol/prefix_counts.ts";
 import { ByteRegion, type KeyBytes } from "../../store/base/bytes.ts";
 import { WorkBudget } from "../../protocol/work_budget.ts";
@@ -35,6 +35,24 @@ Deno.test("all threads see the same counts", () => {
   const shared = PrefixTable.createShared();
   new PrefixTable(shared, "/", WORK).countSet(key("a/b"));
   assertEquals([...new PrefixTable(shared, "/", WORK)].length, 1);
+});
+
+Deno.test("long prefixes are counted until their memory is full, and none is cut", () => {
+  const table = new PrefixTable(PrefixTable.createShared(), ":", WORK);
+  const prefixOf = (number: number): string => `${number}`.padStart(250, "p");
+  const count = 10_000;
+  for (let number = 0; number < count; number++) table.countSet(key(`${prefixOf(number)}:`));
+  table.countSet(key(`${prefixOf(0)}:`));
+  const rows = [...table];
+  assert(rows.length > 8000 && rows.length < count, `${rows.length} prefixes`);
+  for (const [number, { prefix, set }] of rows.entries()) {
+    assertEquals([prefix, set], [prefixOf(number), number === 0 ? 2 : 1]);
+  }
+  // Shorter ones may still fit, and then count on.
+  for (const _ of [1, 2]) table.countSet(key("short:"));
+  assertEquals([...table].slice(rows.length).map(({ prefix, set }) => [prefix, set]), [
+    ["short", 2],
+  ]);
 });
 
 Deno.test("what goes beyond the table's size is not counted", () => {

@@ -116,6 +116,16 @@ Deno.test("a row that is too old for a cas, and one that the database refuses", 
   );
 });
 
+Deno.test("a command with noreply is silent, whether its value arrives at once or in pieces", () => {
+  using rows = new Rows();
+  for (const length of [1, 200_000]) {
+    const put = (words: string): string =>
+      `uput k 0 ${length} 5${words}\r\n${"v".repeat(length)}\r\nmn\r\n`;
+    assertEquals(rows.ask(rows.connect(), put("")), "SERVER_ERROR no commands\r\nMN\r\n");
+    assertEquals(rows.ask(rows.connect(), put(" noreply")), "MN\r\n");
+  }
+});
+
 Deno.test("ma T changes the expiry time of a row, where rows have one", () => {
   using rows = new Rows(["--row-expiry", "column"]);
   const peer = rows.connect();
