@@ -54,6 +54,23 @@ Deno.test("what was stored under a version that has been cleared meanwhile is no
   }
 });
 
+testServers(
+  "clients that store first under a prefix at the same time agree on it",
+  async (address) => {
+    const stores = [1, 2, 3].map(() => new PrefixedValues(address));
+    try {
+      for (let round = 0; round < 20; round++) {
+        const keys = stores.map((_, index) => `first${round}:${index}`);
+        const stored = await Promise.all(stores.map((each, at) => each.set(keys[at]!, "v")));
+        assertEquals(stored, [true, true, true]);
+        for (const each of stores) assertEquals([...(await each.getMany(keys)).keys()], keys);
+      }
+    } finally {
+      for (const each of stores) await each.close();
+    }
+  },
+);
+
 testServers("a time to live is rounded up to seconds; none is for ever", async (address) => {
   const values = new PrefixedValues(address);
   await using client = new Client(address);

@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertGreater, assertLess, assertMatch } from "@std/assert";
+import { ACCEPT_PAUSE_MS } from "../../../lib/net/accept_failures.ts";
 import { opcodeOf, packetText } from "../../support/sessions/binary_text.ts";
 import { bytesOf, textOf } from "../../support/sessions/side.ts";
 import {
@@ -288,6 +289,8 @@ test("under no_maxconns_fast a connection too many waits for its turn", async (s
   clients[1]![Symbol.dispose]();
   await waiting.expect("END\r\n");
   assertGreater(Number(await waiting.stat("listen_disabled_num")), 0);
+  // In microseconds, a pause is far longer than this.
+  assertGreater(Number(await waiting.stat("time_in_listen_disabled_us")), ACCEPT_PAUSE_MS * 500);
   clients[0]![Symbol.dispose]();
   await server.stop();
 });
