@@ -1,5 +1,5 @@
 // Views at an origin while the schema of the database changes, and the log with it.
-import { assert, assertEquals } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { sharedPostgres, testDatabases } from "../../../support/servers/databases.ts";
 import { until } from "../../../support/servers/server_process.ts";
