@@ -5,8 +5,8 @@ import { readSources } from "../sources.ts";
 /** Test files that start nothing and take many seconds all the same: `deno task test` runs them. */
 const SLOW = new RegExp(
   "^tests/(?:fuzz/|transcripts/disturbances/|model_test|versions_test|hash_flooding_test|lib/(?:auth/authenticator|journal/journal_loop)_test|" +
-    "protocol/(?:allocation|printed_keys|reply/given_back|request_state|restart|same_item|slices|work_budget|text/lists|traces)_test|" +
-    "store/(?:chaos|items/long_values|operations/(?:item_state|long_copies)|snapshot/hostile_tables)_test|" +
+    "protocol/(?:allocation|bounds|printed_keys|reply/given_back|request_state|restart|same_item|slices|work_budget|text/lists|traces)_test|" +
+    "store/(?:cache|chaos|items/long_values|operations/(?:item_state|long_copies)|snapshot/hostile_tables)_test|" +
     "store/space/(?:eviction|eviction_quality|page_mover)_test)",
 );
 /** Of support: files that start processes, or threads that serve. */
