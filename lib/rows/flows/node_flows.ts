@@ -62,6 +62,8 @@ const step = stepOf<NodeStep, NodeResults>();
 export class NodeFlows {
   /** The session of the membership; "": none. */
   session = "";
+  /** One that the origin may count on, until a join has ended it: its writes wait for it; "": none. */
+  sessionBefore = "";
   readonly #right: Right;
 
   constructor(right: Right) {
@@ -70,12 +72,16 @@ export class NodeFlows {
 
   /** Becomes a member, without rows. @throws Why the origin cannot be asked, or refuses. */
   *join(): NodeFlow<void> {
-    const old = this.session;
+    if (this.session !== "") this.sessionBefore = this.session;
     this.session = "";
     this.#right.renew(0);
     yield* step({ kind: "delete", ...EVERY_ROW });
     const sentMs = this.#right.nowMs();
-    const { session, grantedMs } = yield* step({ kind: "join", session: old });
+    const { session, grantedMs } = yield* step({
+      kind: "join",
+      session: this.sessionBefore,
+    });
+    this.sessionBefore = "";
     this.session = session;
     this.#right.renew(sentMs + grantedMs);
   }

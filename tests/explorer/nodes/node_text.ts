@@ -27,7 +27,7 @@ export function originText({ core, isAlive, lagMs, store }: Origin): string {
 export function nodeText({ store, lagMs, flows, right, origin }: Node): string {
   const left = Math.max(-1, store.cache.rows!.right.deadlineMs - right.nowMs());
   const lease = store.leaseId === 0 ? "" : "l";
-  return `|${lagMs}.${left}.${store.cached}.${origin}.${flows.session}${lease}`;
+  return `|${lagMs}.${left}.${store.cached}.${origin}.${flows.session}.${flows.sessionBefore}${lease}`;
 }
 
 /** @param actor For whom it reads, if it does. */

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { NodeFlows } from "../../../../lib/rows/flows/node_flows.ts";
+import { type Joined, NodeFlows } from "../../../../lib/rows/flows/node_flows.ts";
 
 const GRANTED_MS = 100;
 const ENDED = -1;
@@ -32,6 +32,23 @@ Deno.test("an answer to a node that has signed off renews nothing", () => {
   assertEquals(member.deadlineMs, ENDED);
   assertThrows(() => serving.next({ seq: 0, keys: [], prefixes: [], grantedMs: GRANTED_MS }));
   assertEquals(member.deadlineMs, ENDED);
+});
+
+Deno.test("a session that a join has not ended is named at the next one, and no longer", () => {
+  const { flows } = new Member();
+  const named = (end: Joined | Error): string => {
+    const joining = flows.join();
+    joining.next();
+    const { value } = joining.next();
+    assert(value?.kind === "join");
+    if (end instanceof Error) assertThrows(() => joining.throw(end), Error, end.message);
+    else joining.next(end);
+    return value.session;
+  };
+  const joined = { session: "two", grantedMs: GRANTED_MS };
+  const lost = new Error("the reply is lost");
+  assertEquals([named(lost), named(lost), named(joined)], ["one", "one", "one"]);
+  assertEquals([named(joined), named(lost), named(joined)], ["two", "two", "two"]);
 });
 
 Deno.test("a node keeps no row that it has read without a membership", () => {
