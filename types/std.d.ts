@@ -8,6 +8,11 @@ declare module "@std/assert" {
   export function assertEquals<T>(actual: T, expected: T, message?: string): void;
   export function assertNotEquals<T>(actual: T, expected: T, message?: string): void;
   export function assertStrictEquals<T>(actual: unknown, expected: T, message?: string): void;
+  export function assertObjectMatch(
+    actual: Record<PropertyKey, unknown>,
+    expected: Record<PropertyKey, unknown>,
+    message?: string,
+  ): void;
   export function assertMatch(actual: string, expected: RegExp, message?: string): void;
   export function assertStringIncludes(actual: string, expected: string, message?: string): void;
   export function assertThrows(

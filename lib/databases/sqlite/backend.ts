@@ -6,6 +6,7 @@ import {
   type Backend,
   changeOf,
   type Found,
+  GoneError,
   type PreparedViews,
   SQLITE_LOCK_SUFFIX,
   SQLITE_MEMORY,
@@ -18,9 +19,9 @@ import { type ChangeStream } from "../base/changes.ts";
 import { COLUMNS_ADVICE, sqliteSchema } from "../base/schema.ts";
 import { END_OF_LOG, SqliteChanges } from "./changes.ts";
 import { type SqliteRow, type SqliteStatements, sqliteStatements } from "./statements.ts";
-import { followSchema } from "./triggers.ts";
+import { followEnd, followSchema, requireUtf8 } from "./triggers.ts";
 import { SqliteViews } from "./views.ts";
-import { DEFAULT_TABLE, type TableNames } from "../base/table.ts";
+import { DEFAULT_TABLE, quotedNames, type TableNames } from "../base/table.ts";
 import { pause } from "../../process/pause.ts";
 import { reasonOf } from "../../process/reason.ts";
 import { Views } from "../views/view.ts";
@@ -64,12 +65,14 @@ export class SqliteBackend implements Backend {
   readonly #fileId: string;
   readonly #timeoutMs: number;
   readonly #nowUnixMs: () => number;
+  readonly #resultBytesMax: number;
   #lockFile: Deno.FsFile | undefined;
   #isLocked = false;
 
   /**
    * @param path The path of the database file.
-   * @param timeoutMs How long a write waits for another process's lock on the file.
+   * @param timeoutMs How long a write waits for another process's lock on the file; longest time of a view's query.
+   * @param resultBytesMax Most bytes of a view's value.
    * @throws SQLite's error, with the remedy.
    */
   constructor(
@@ -77,11 +80,13 @@ export class SqliteBackend implements Backend {
     names: TableNames = DEFAULT_TABLE,
     timeoutMs = 5000,
     nowUnixMs = Date.now,
+    resultBytesMax = Infinity,
   ) {
     this.#path = path;
     this.#names = names;
     this.#timeoutMs = timeoutMs;
     this.#nowUnixMs = nowUnixMs;
+    this.#resultBytesMax = resultBytesMax;
     this.#database = openFile(path, names, timeoutMs);
     this.#fileId = fileId(path);
     this.#hasExpiry = (names.expiry ?? "") !== "";
@@ -133,9 +138,10 @@ export class SqliteBackend implements Backend {
 
   openChanges(): Promise<ChangeStream> {
     return Promise.resolve().then(() => {
+      requireUtf8(this.#database);
       const changes = new SqliteChanges(
         this.#database,
-        (act) => this.#whenFree(act),
+        { whenFree: (act) => this.#whenFree(act), check: () => this.#checkFile() },
         this.#names,
         () => this.#views,
       );
@@ -148,9 +154,14 @@ export class SqliteBackend implements Backend {
 
   endOfLog(): Promise<bigint> {
     return Promise.resolve().then(() => {
+      this.#checkFile();
       const row = this.#database.prepare(END_OF_LOG).get();
       return BigInt(row!["id"] as number);
     });
+  }
+
+  endOfLogOnDisk(): Promise<bigint> {
+    return this.endOfLog();
   }
 
   async prepareChanges(views: Views): Promise<string | null> {
@@ -159,9 +170,21 @@ export class SqliteBackend implements Backend {
     return null;
   }
 
+  async endChanges(): Promise<void> {
+    const end = followEnd(this.#database);
+    await this.#whenFree(() => this.#database.exec(`BEGIN IMMEDIATE; ${end} COMMIT`));
+  }
+
   prepareViews(views: Views): Promise<PreparedViews> {
     return Promise.resolve().then(() => {
-      const prepared = SqliteViews.prepare(this.#path, views, this.#names, this.#nowUnixMs);
+      const prepared = SqliteViews.prepare({
+        path: this.#path,
+        names: this.#names,
+        timeoutMs: this.#timeoutMs,
+        bytesMax: this.#resultBytesMax,
+        nowUnixMs: this.#nowUnixMs,
+        checkFile: () => this.#checkFile(),
+      }, views);
       this.#views = views;
       return this.#prepared = prepared;
     });
@@ -176,7 +199,10 @@ export class SqliteBackend implements Backend {
   }
 
   readMany(keys: readonly string[]): Promise<readonly Found[]> {
-    return Promise.resolve().then(() => this.#foundMany(keys));
+    return Promise.resolve().then(() => {
+      this.#checkFile();
+      return this.#foundMany(keys);
+    });
   }
 
   #foundMany(keys: readonly string[]): readonly Found[] {
@@ -238,9 +264,10 @@ export class SqliteBackend implements Backend {
     }
   }
 
-  /** @throws When the file has been deleted or replaced: what is written to it would be lost. */
+  /** @throws GoneError The file has been deleted or replaced: writes would be lost, and reads are old. */
   #checkFile(): void {
-    if (this.#fileId !== fileId(this.#path)) throw new Error("the file was deleted or replaced");
+    if (this.#fileId === fileId(this.#path)) return;
+    throw new GoneError("the file was deleted or replaced");
   }
 
   /** No await between beginning and end: reads use the same connection. */
@@ -339,6 +366,7 @@ function openFile(path: string, names: TableNames, timeoutMs: number): DatabaseS
     if (!hasTables(database, names)) {
       database.exec(`BEGIN IMMEDIATE; ${sqliteSchema(names)} COMMIT`);
     }
+    requireBlobKeys(database, names);
     database.exec("PRAGMA busy_timeout = 0");
     return database;
   } catch (error) {
@@ -349,6 +377,31 @@ function openFile(path: string, names: TableNames, timeoutMs: number): DatabaseS
       ? new Error(`${reason}; the folder must exist, and folder and file must be writable`)
       : error;
   }
+}
+
+/** Checks that keys are of one storage class: a key of text is never equal to one of bytes. @throws Error */
+function requireBlobKeys(database: DatabaseSync, names: TableNames): void {
+  const { table, key } = quotedNames(names);
+  const column = database.prepare("SELECT type FROM pragma_table_info(?) WHERE name = ?")
+    .get(names.table, names.key);
+  // A missing one is named with the others.
+  if (column === undefined) return;
+  // Blobs are the last in the order of values.
+  const first = database.prepare(
+    `SELECT typeof(${key}) AS type FROM ${table} ORDER BY ${key} LIMIT 1`,
+  )
+    .get();
+  const declared = column["type"] as string;
+  const stored = (first?.["type"] ?? "blob") as string;
+  // As SQLite finds the affinity of a column.
+  const isBlob = declared === "" ||
+    (/blob/i.test(declared) && !/int|char|clob|text/i.test(declared));
+  if (isBlob && stored === "blob") return;
+  const what = isBlob ? `has keys of type ${stored}` : `is ${declared}`;
+  throw new Error(
+    `column ${names.key} of table ${names.table} ${what}: must be BLOB, with BLOBs in it; ` +
+      "cache a table with other keys by a view (--views), or choose another --table",
+  );
 }
 
 function hasTables(database: DatabaseSync, { table }: TableNames): boolean {

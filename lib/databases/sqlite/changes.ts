@@ -2,7 +2,7 @@ import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { latin1Text } from "../../../store/base/bytes.ts";
 import type { Views } from "../views/view.ts";
 import { ChangedKeys, type Changes, type ChangeStream } from "../base/changes.ts";
-import { missingTriggers } from "./triggers.ts";
+import { missingRowTrigger } from "./triggers.ts";
 import type { TableNames } from "../base/table.ts";
 import { pause } from "../../process/pause.ts";
 
@@ -15,9 +15,13 @@ const READ_MAX = 2000;
 /** Applied changes deleted under one hold of the lock on the file. */
 const DELETE_MAX = 5000;
 
-/** The number of the last change; 0: there has been none. */
-export const END_OF_LOG =
-  "SELECT coalesce(max(seq), 0) AS id FROM sqlite_sequence WHERE name = 'leased_changes'";
+/**
+ * The number of the last change; 0: there has been none. The last change is never deleted, so numbers go on when an
+ * application empties `sqlite_sequence`.
+ */
+export const END_OF_LOG = "SELECT coalesce(max(id), 0) AS id FROM leased_changes";
+
+const TOO_MANY = "the oldest changes were dropped: there were too many";
 
 interface ChangeRow {
   readonly id: number;
@@ -25,15 +29,21 @@ interface ChangeRow {
   readonly key: Uint8Array | string;
 }
 
-/** Calls a function, again while another process has locked the file. */
-export type WhenFree = <Result>(act: () => Result) => Promise<Result>;
+/** The file of the table of changes. */
+export interface ChangesFile {
+  /** Calls a function, again while another process has locked the file. */
+  whenFree<Result>(act: () => Result): Promise<Result>;
+  /** @throws When it has been deleted or replaced. */
+  check(): void;
+}
 
 /** The table of changes of an SQLite file, which triggers write. The origin's own writes are not in it. */
 export class SqliteChanges implements ChangeStream {
+  readonly warning = null;
   readonly gap: string | null;
   readonly retainedBytes = 0;
   readonly #database: DatabaseSync;
-  readonly #whenFree: WhenFree;
+  readonly #file: ChangesFile;
   readonly #read: StatementSync;
   readonly #last: StatementSync;
   readonly #version: StatementSync;
@@ -53,12 +63,12 @@ export class SqliteChanges implements ChangeStream {
   /** @throws When `init --follow` has not made the triggers. */
   constructor(
     database: DatabaseSync,
-    whenFree: WhenFree,
+    file: ChangesFile,
     names: TableNames,
     views: () => Views,
   ) {
     this.#database = database;
-    this.#whenFree = whenFree;
+    this.#file = file;
     this.#names = names;
     this.#views = views;
     this.#schema = database.prepare("PRAGMA schema_version");
@@ -72,11 +82,12 @@ export class SqliteChanges implements ChangeStream {
     this.#version = database.prepare("PRAGMA data_version");
     this.#follow = database.prepare("UPDATE leased_follow SET followed = ?");
     this.#delete = database.prepare(
-      "DELETE FROM leased_changes WHERE id IN (SELECT id FROM leased_changes WHERE id <= ? ORDER BY id LIMIT ?)",
+      "DELETE FROM leased_changes WHERE id IN (SELECT id FROM leased_changes " +
+        "WHERE id <= min(?, (SELECT max(id) FROM leased_changes) - 1) ORDER BY id LIMIT ?)",
     );
     this.gap = this.#followedSchema === this.#schemaVersion
       ? null
-      : "the triggers are new, or the schema has changed";
+      : "there were too many changes, the triggers are new, or the schema has changed";
   }
 
   get endPosition(): bigint {
@@ -84,7 +95,7 @@ export class SqliteChanges implements ChangeStream {
   }
 
   async begin(): Promise<void> {
-    await this.#whenFree(() => this.#follow.run(this.#schemaVersion));
+    await this.#file.whenFree(() => this.#follow.run(this.#schemaVersion));
   }
 
   async next(): Promise<Changes> {
@@ -108,18 +119,25 @@ export class SqliteChanges implements ChangeStream {
 
   async #take(): Promise<Changes> {
     if (this.#isClosed) throw new Error("the table of changes is read no more");
+    this.#file.check();
     // Before the changes are read: a commit in between is found by the next call.
     const version = this.#version.get()!["data_version"] as number;
     const position = this.#position;
     if (version === this.#seenVersion) return nothing(position);
     this.#checkSchema();
+    // Between the opening and the first look.
+    const isFirst = this.#seenVersion === -1;
+    if (isFirst && this.#followedSchema !== this.#schemaVersion) throw new Error(TOO_MANY);
     const end = this.#last.get()!["id"] as number;
+    if (end < position) await this.#endWithGap();
     this.#seenVersion = version;
     this.#end = Math.max(end, position);
     const changed = new ChangedKeys();
     const { prefixes: viewPrefixes } = this.#views();
     for (let rows: ChangeRow[], at = position; at < this.#end && !changed.isFlood;) {
       rows = this.#read.all(at, READ_MAX) as unknown as ChangeRow[];
+      // Numbers have no gaps, and changes go when they are applied, unless they were too many.
+      if (at > 0 && rows.length > 0 && rows[0]!.id !== at + 1) await this.#endWithGap();
       for (const { key } of rows) addKey(changed, key, viewPrefixes);
       changed.count += rows.length;
       at = rows.at(-1)?.id ?? this.#end;
@@ -133,6 +151,12 @@ export class SqliteChanges implements ChangeStream {
     return { keys, prefixes, count, position: BigInt(this.#end) };
   }
 
+  /** Has the next log empty everything: changes are missing. @throws Error */
+  async #endWithGap(): Promise<never> {
+    await this.#file.whenFree(() => this.#follow.run(0));
+    throw new Error(TOO_MANY);
+  }
+
   /** @throws When tables, and with them results of views, or triggers, and with them changes, may be others. */
   #checkSchema(): void {
     if (this.#schemaNow === this.#schemaVersion) return;
@@ -140,12 +164,11 @@ export class SqliteChanges implements ChangeStream {
     throw new Error("the schema has changed");
   }
 
-  /** @throws When a trigger is missing, and with it perhaps changes. */
+  /** @throws When a trigger of the table of rows is missing, and with it perhaps changes. */
   #checkTriggers(): void {
-    const views = this.#views();
-    const [missing] = missingTriggers(this.#database, this.#names, views);
-    if (missing === undefined) return;
-    const option = views.all.length > 0 ? " --views <file>" : "";
+    const missing = missingRowTrigger(this.#database, this.#names);
+    if (missing === null) return;
+    const option = this.#views().all.length > 0 ? " --views <file>" : "";
     throw new Error(
       `the trigger ${missing} is missing or another one: start \`leased rows init --follow${option} --run\``,
     );
@@ -153,9 +176,10 @@ export class SqliteChanges implements ChangeStream {
 
   async confirm(position: bigint): Promise<void> {
     for (let deleted = DELETE_MAX; deleted === DELETE_MAX && !this.#isClosed;) {
-      if (this.#read.get(0, 1) === undefined) return;
+      // Without a lock on the file: the last change stays.
+      if (this.#read.all(0, 2).length < 2) return;
       deleted = Number(
-        (await this.#whenFree(() => this.#delete.run(Number(position), DELETE_MAX))).changes,
+        (await this.#file.whenFree(() => this.#delete.run(Number(position), DELETE_MAX))).changes,
       );
     }
   }

@@ -1,11 +1,12 @@
-import { resultOf } from "../base/found.ts";
-import { DatabaseSync, type SQLOutputValue, type StatementSync } from "node:sqlite";
+import { problemOf, resultOf } from "../base/found.ts";
+import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { reasonOf } from "../../process/reason.ts";
-import { isCanonical, type ParameterType, textOf } from "../views/parameter_type.ts";
+import { isCanonical, textOf } from "../views/parameter_type.ts";
 import {
+  type BrokenView,
+  mistakesOf,
   resultMistakes,
   type View,
-  type ViewMistake,
   type Views,
   ViewsError,
   withParameters,
@@ -17,7 +18,9 @@ import type {
   PreparedViews,
   ViewKey,
 } from "../base/backend.ts";
-import { missingTriggers } from "./triggers.ts";
+import { typesOf } from "./parameters.ts";
+import { QueryThreads } from "./query_threads.ts";
+import { viewsWithoutTriggers } from "./triggers.ts";
 import type { TableNames } from "../base/table.ts";
 
 /** The table without a page of its own: the schema itself. */
@@ -28,129 +31,115 @@ const VIRTUAL_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND 
 /** A table, or a whole index of it, in a line of a plan; and a result in the middle of a query. */
 const SCAN = /^SCAN (?!CONSTANT ROW)([^\s(]+)(?: USING .*INDEX .*)?$/;
 const MADE = /^(?:CO-ROUTINE|MATERIALIZE) (\S+)/;
-const COLLATION = /\bcollate\b/i;
 
 /** A view that is ready. */
 interface Prepared extends InspectedView {
-  readonly statement: StatementSync;
+  readonly sql: string;
 }
 
-/** Views of an SQLite file: their queries, over a connection that cannot write. */
+/** Where and how an SQLite file's views are read. */
+export interface SqliteViewsPlace {
+  readonly path: string;
+  readonly names: TableNames;
+  /** Longest time of a query. */
+  readonly timeoutMs: number;
+  /** Most bytes of a value. */
+  readonly bytesMax: number;
+  readonly nowUnixMs: () => number;
+  /** @throws When the file has been deleted or replaced. */
+  readonly checkFile: () => void;
+}
+
+/** Views of an SQLite file: their queries, over connections that cannot write. */
 export class SqliteViews implements PreparedViews {
+  readonly #place: SqliteViewsPlace;
   readonly #database: DatabaseSync;
   readonly #epoch: StatementSync;
   readonly #views: Views;
-  readonly #names: TableNames;
-  readonly #nowUnixMs: () => number;
+  readonly #threads: QueryThreads;
+  #generation = 0;
   #byView: ReadonlyMap<View, Prepared> = new Map();
+  #broken: readonly BrokenView[] = [];
 
-  private constructor(
-    database: DatabaseSync,
-    views: Views,
-    names: TableNames,
-    nowUnixMs: () => number,
-  ) {
+  private constructor(place: SqliteViewsPlace, database: DatabaseSync, views: Views) {
+    this.#place = place;
     this.#database = database;
     this.#epoch = database.prepare("SELECT epoch FROM leased_proxy");
     this.#views = views;
-    this.#names = names;
-    this.#nowUnixMs = nowUnixMs;
     this.inspect();
+    this.#threads = new QueryThreads(place.path, place.timeoutMs);
   }
 
-  /** @throws As `inspect`. */
-  static prepare(
-    path: string,
-    views: Views,
-    names: TableNames,
-    nowUnixMs: () => number,
-  ): SqliteViews {
-    const database = new DatabaseSync(path, { readOnly: true });
+  /** @throws ViewsError names what SQLite refuses, and triggers that are missing. */
+  static prepare(place: SqliteViewsPlace, views: Views): SqliteViews {
+    const database = new DatabaseSync(place.path, { readOnly: true });
     try {
-      return new SqliteViews(database, views, names, nowUnixMs);
+      const { broken } = inspectViews(database, views, place.names);
+      if (broken.length > 0) throw new ViewsError(views.path, mistakesOf(broken));
+      return new SqliteViews(place, database, views);
     } catch (error) {
       database.close();
       throw error;
     }
   }
 
-  /**
-   * Prepares the statements, and learns the types of their parameters.
-   *
-   * @throws ViewsError names what SQLite refuses, and triggers that are missing.
-   */
+  get broken(): readonly BrokenView[] {
+    const slow = [...this.#threads.slow].map((view) => ({
+      view,
+      reason: this.#threads.problemOf(view)!,
+    }));
+    return [...this.#broken, ...slow];
+  }
+
+  /** Learns the types of the parameters, and which views are broken. */
   inspect(): void {
-    const { inspected, mistakes } = inspectViews(this.#database, this.#views, this.#names);
-    if (mistakes.length > 0) throw new ViewsError(this.#views.path, mistakes);
+    const { inspected, broken } = inspectViews(this.#database, this.#views, this.#place.names);
+    this.#broken = broken;
     this.#byView = new Map(inspected.map((each) => [each.view, each]));
+    this.#generation++;
   }
 
-  readMany(keys: readonly ViewKey[]): Promise<readonly Found[]> {
-    return Promise.resolve().then(() => {
-      this.#database.exec("BEGIN");
-      try {
-        const { epoch } = this.#epoch.get() as { epoch: number };
-        return keys.map((key) => this.#read(key, epoch));
-      } finally {
-        this.#database.exec("COMMIT");
-      }
-    });
+  async readMany(keys: readonly ViewKey[]): Promise<readonly Found[]> {
+    this.#place.checkFile();
+    return await Promise.all(keys.map((key) => this.#read(key)));
   }
 
-  #read({ view, values }: ViewKey, epoch: number): Found {
-    const { statement, types } = this.#byView.get(view)!;
+  async #read({ view, values }: ViewKey): Promise<Found> {
+    const broken = this.#broken.find((each) => each.view === view);
+    const prepared = this.#byView.get(view);
+    if (prepared === undefined) return problemOf(view, broken!.reason, this.#readEpoch());
+    const found = await this.#query({ view, values }, prepared);
+    return broken === undefined ? found : { ...found, isKept: false };
+  }
+
+  async #query({ view, values }: ViewKey, { sql, types }: Prepared): Promise<Found> {
     const isAsked = values.every((value, index) => isCanonical(value, types[index]!));
-    const nothing = resultOf(null, view, epoch, 0);
-    if (!isAsked) return nothing;
-    const parameters = values.map((value, index) =>
-      types[index] === "bigint" ? BigInt(value) : textOf(value)
-    );
-    let text: string | null;
-    try {
-      text = view.result === "array"
-        ? jsonOf(statement.all(...parameters) as Row[])
-        : valueOf(statement.get(...parameters) as Row | undefined, view);
-    } catch (error) {
-      return { ...nothing, problem: `view ${view.name}: ${reasonOf(error)}` };
-    }
-    if (text === null) return nothing;
-    return resultOf(new TextEncoder().encode(text), view, epoch, this.#nowUnixMs());
+    if (!isAsked) return resultOf(null, view, this.#readEpoch(), 0);
+    const answer = await this.#threads.execute(view, {
+      sql,
+      parameters: values.map((value, index) =>
+        types[index] === "bigint" ? BigInt(value) : textOf(value)
+      ),
+      result: view.result,
+      bytesMax: this.#place.bytesMax,
+      generation: this.#generation,
+    });
+    if (typeof answer === "string") return problemOf(view, answer, this.#readEpoch());
+    const { epoch, text, problem } = answer;
+    if (problem !== undefined) return problemOf(view, problem, epoch);
+    const data = text === null ? null : new TextEncoder().encode(text);
+    return resultOf(data, view, epoch, this.#place.nowUnixMs());
+  }
+
+  #readEpoch(): number {
+    return (this.#epoch.get() as { epoch: number }).epoch;
   }
 
   close(): Promise<void> {
+    this.#threads.close();
     this.#database.close();
     return Promise.resolve();
   }
-}
-
-type Row = Record<string, SQLOutputValue>;
-
-function valueOf(row: Row | undefined, { result }: View): string | null {
-  if (row === undefined) return null;
-  if (result === "object") return jsonOf(row);
-  const [value] = Object.values(row);
-  return value === null || value === undefined
-    ? null
-    : value instanceof Uint8Array
-    ? hexOf(value)
-    : `${value}`;
-}
-
-/** Returns JSON, in which integers keep all their digits. */
-function jsonOf(value: SQLOutputValue | Row | Row[]): string {
-  if (Array.isArray(value)) return `[${value.map(jsonOf).join(",")}]`;
-  if (typeof value === "bigint") return `${value}`;
-  if (value instanceof Uint8Array) return JSON.stringify(hexOf(value));
-  if (value === null || typeof value !== "object") return JSON.stringify(value);
-  const members = Object.entries(value).map(([name, each]) =>
-    `${JSON.stringify(name)}:${jsonOf(each)}`
-  );
-  return `{${members.join(",")}}`;
-}
-
-/** As PostgreSQL writes bytes. */
-function hexOf(bytes: Uint8Array): string {
-  return `\\x${bytes.toHex()}`;
 }
 
 /** Asks SQLite of views. @throws SQLite's error. */
@@ -167,33 +156,33 @@ function inspectViews(
   database: DatabaseSync,
   views: Views,
   names: TableNames,
-): { inspected: Prepared[]; mistakes: ViewMistake[] } {
-  const mistakes: ViewMistake[] = [];
-  const inspected = views.all.map((view) => inspect(database, view, names, mistakes));
-  if (mistakes.length === 0 && missingTriggers(database, names, views).length > 0) {
-    const text = "the triggers of its tables are missing or old: " +
-      "start `leased rows init --follow --views <file> --run`";
-    mistakes.push({ line: views.all[0]!.line, text });
+): { inspected: Prepared[]; broken: BrokenView[] } {
+  const broken: BrokenView[] = [];
+  const inspected = views.all.map((view) =>
+    inspect(database, view, names, (reason) => broken.push({ view, reason }))
+  );
+  const others = new Set(broken.map(({ view }) => view));
+  for (const [view] of viewsWithoutTriggers(database, names, views)) {
+    if (!others.has(view)) broken.push({ view, reason: INIT_ADVICE });
   }
-  return { inspected: inspected.filter((each) => each !== null), mistakes };
+  return { inspected: inspected.filter((each) => each !== null), broken };
 }
+
+const INIT_ADVICE = "the triggers of its tables are missing or old: " +
+  "start `leased rows init --follow --views <file> --run`";
 
 function inspect(
   database: DatabaseSync,
   view: View,
   names: TableNames,
-  mistakes: ViewMistake[],
+  complain: (text: string) => void,
 ): Prepared | null {
-  const complain = (text: string): void => {
-    mistakes.push({ line: view.line, text: `view ${view.name}: ${text}` });
-  };
   const query = withParameters(view, (index) => `?${index + 1}`);
-  let statement: StatementSync;
+  const sql = `SELECT * FROM (${query}\n)`;
   let tables: string[];
   let scans: string[];
   try {
-    statement = database.prepare(`SELECT * FROM (${query}\n)`);
-    statement.setReadBigInts(true);
+    database.prepare(sql);
     tables = tablesOf(database, query);
     scans = scansOf(database, query);
   } catch (error) {
@@ -202,51 +191,19 @@ function inspect(
   }
   const results = database.prepare(query).columns().map(({ name }) => name);
   for (const text of resultMistakes(view, results)) complain(text);
-  const types = typesOf(database, view, names, complain);
+  for (const { table } of view.changes) {
+    if (table.toLowerCase() === names.table.toLowerCase()) {
+      complain(`${table} is the table of rows: views are of other tables`);
+    }
+  }
+  const { types, columns } = typesOf(database, view, complain);
   const named = new Set(view.changes.map(({ table }) => table.toLowerCase()));
   for (const table of tables) {
     if (!named.has(table.toLowerCase())) {
       complain(`its query reads table ${table}, which changes must name`);
     }
   }
-  return { view, statement, types, tables, scans };
-}
-
-/** Returns the types of the parameters: those of the columns that the view's changes name. */
-function typesOf(
-  database: DatabaseSync,
-  view: View,
-  names: TableNames,
-  complain: (text: string) => void,
-): ParameterType[] {
-  const types = view.keys.names.map(() => new Set<ParameterType>());
-  for (const { table, keys } of view.changes) {
-    const columns = columnsOf(database, table);
-    if (columns.size === 0) complain(`there is no table ${table}`);
-    else if (table.toLowerCase() === names.table.toLowerCase()) {
-      complain(`${table} is the table of rows: views are of other tables`);
-    }
-    for (const template of columns.size === 0 ? [] : keys) {
-      for (const [index, name] of template.names.entries()) {
-        const type = columns.get(name);
-        if (type === undefined) complain(`table ${table} has no column ${name}`);
-        else if (type === null) {
-          complain(
-            `column ${name} of ${table} must be an integer, or text with no collation of its own`,
-          );
-        } else types[index]!.add(type);
-      }
-    }
-  }
-  for (const [index, each] of types.entries()) {
-    if (each.size > 1) {
-      complain(`{${view.keys.names[index]}} is an integer in one table and text in another`);
-    }
-    if (each.has("text") && COLLATION.test(view.query)) {
-      complain("its query compares text by a collation");
-    }
-  }
-  return types.map(([type]) => type ?? "text");
+  return { view, sql, types, columns, tables, scans };
 }
 
 /** Returns the tables that a query opens. */
@@ -269,20 +226,4 @@ function scansOf(database: DatabaseSync, query: string): string[] {
   const scans = rows.flatMap(({ detail }) => SCAN.exec(detail as string)?.[1] ?? []);
   const made = rows.flatMap(({ detail }) => MADE.exec(detail as string)?.[1] ?? []);
   return scans.filter((name) => !made.includes(name));
-}
-
-/** Returns the types of a table's columns by name; null: values of it have more than one text. */
-function columnsOf(database: DatabaseSync, table: string): Map<string, ParameterType | null> {
-  const rows = database.prepare("SELECT name, type FROM pragma_table_info(?)").all(table);
-  const schema = database.prepare(
-    "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE",
-  ).get(table);
-  const isLoose = COLLATION.test((schema?.["sql"] as string | undefined) ?? "");
-  return new Map(rows.map(({ name, type }) => [name as string, typeOf(type as string, isLoose)]));
-}
-
-/** The rules of SQLite for declared types. */
-function typeOf(declared: string, isLoose: boolean): ParameterType | null {
-  if (/int/i.test(declared)) return "bigint";
-  return /char|clob|text/i.test(declared) && !isLoose ? "text" : null;
 }

@@ -7,7 +7,9 @@ import {
   type Changes,
   type ChangeStream,
 } from "../../../lib/databases/base/changes.ts";
+import type { PreparedViews } from "../../../lib/databases/base/backend.ts";
 import { SqliteBackend } from "../../../lib/databases/sqlite/backend.ts";
+import { sqliteFollowSchema } from "../../../lib/databases/base/schema.ts";
 import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";
 import { keySet, shownKeys } from "../../support/rows/key_sets.ts";
 import { Views } from "../../../lib/databases/views/view.ts";
@@ -15,7 +17,7 @@ import { parseViews } from "../../../lib/databases/views/views_file.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
 import { type RowBackend, withSingleRows } from "../../support/single_rows.ts";
 
-const NEW_TRIGGERS = "the triggers are new, or the schema has changed";
+const NEW_TRIGGERS = "there were too many changes, the triggers are new, or the schema has changed";
 const PRODUCT = "CREATE TABLE product (id INTEGER PRIMARY KEY, name TEXT, shelf TEXT);";
 const BY_SHELF = parseViews(
   JSON.stringify({
@@ -40,6 +42,8 @@ interface Followed {
   /** Another writer. */
   readonly other: DatabaseSync;
   readonly open: () => Promise<ChangeStream>;
+  /** Null: there are none. */
+  readonly views: PreparedViews | null;
 }
 
 /** Runs a test with a file whose changes are noted. */
@@ -56,7 +60,7 @@ async function withFile(
     const { epoch } = await backend.takeOver();
     assertEquals(await backend.prepareChanges(views), null);
     const prepared = views === Views.NONE ? null : await backend.prepareViews(views);
-    await run({ backend, epoch, other, open: () => backend.openChanges(true) });
+    await run({ backend, epoch, other, views: prepared, open: () => backend.openChanges(true) });
     await prepared?.close();
   } finally {
     other.close();
@@ -99,7 +103,7 @@ Deno.test("the keys of other writers' changes are read once each, those of the o
     assertEquals(changes, { keys: ["a", "b"], prefixes: [], count: 4, position: 4n });
     assertEquals([stream.endPosition, await backend.endOfLog()], [4n, 4n]);
     await stream.confirm(4n);
-    assertEquals(countOf(other, "leased_changes"), 0);
+    assertEquals(countOf(other, "leased_changes"), 1, "the last one keeps the count");
     await backend.write("own", 2, epoch, { flags: 0, data: bytes("y") });
     assertEquals(await next(stream), { keys: [], prefixes: [], count: 0, position: 4n });
     assertEquals(await backend.endOfLog(), 4n, "positions are not used again");
@@ -160,14 +164,16 @@ Deno.test("a log that is read ends with a change of the schema, and names a trig
   }
 });
 
-Deno.test("a log is not opened when views cannot be read from their tables any more", () =>
+Deno.test("a view that cannot be read from its tables any more is broken, and the log goes on", () =>
   withFile(
-    async ({ other, open }) => {
+    async ({ views, other, open }) => {
+      assertEquals(views!.broken, []);
       other.exec("ALTER TABLE product RENAME COLUMN name TO title");
-      const message = "view é:{shelf}:{id}: no such column: name";
-      await assertRejects(() => open(), Error, message);
+      await (await open()).close();
+      assertEquals(views!.broken.map(({ reason }) => reason), ["no such column: name"]);
       other.exec("ALTER TABLE product RENAME COLUMN title TO name");
       await (await open()).close();
+      assertEquals(views!.broken, []);
     },
     BY_SHELF,
     PRODUCT,
@@ -182,6 +188,7 @@ Deno.test("views that are refused change nothing: the log is opened with the tri
       const message = "the triggers of its tables are missing or old";
       await assertRejects(() => backend.prepareViews(views), Error, message);
       const stream = await open();
+      await stream.begin();
       other.exec("INSERT INTO product VALUES (1, 'a', 'b')");
       assertEquals(shownKeys(await next(stream)), shownKeys(keySet(`${PREFIX}b:1`)));
       await stream.close();
@@ -189,6 +196,43 @@ Deno.test("views that are refused change nothing: the log is opened with the tri
     BY_SHELF,
     PRODUCT,
   ));
+
+Deno.test("positions do not depend on sqlite_sequence, which applications reset", () =>
+  withFile(async ({ backend, other, open }) => {
+    const resets = ["DELETE FROM sqlite_sequence", "UPDATE sqlite_sequence SET seq = 0"];
+    const stream = await open();
+    await stream.begin();
+    let count = 0;
+    const change = async (): Promise<void> => {
+      other.prepare(INSERT).run(`key ${++count}`);
+      const { keys, position } = await next(stream);
+      assertEquals([keys, position], [[`key ${count}`], BigInt(count)]);
+    };
+    await change();
+    for (const reset of resets) {
+      for (const isConfirmed of [true, false]) {
+        await change();
+        if (isConfirmed) await stream.confirm(BigInt(count));
+        other.exec(reset);
+        assertEquals(await backend.endOfLog(), BigInt(count), reset);
+        await change();
+      }
+    }
+    await stream.close();
+  }));
+
+Deno.test("a table of changes that someone has emptied ends the log, and the next one empties the caches", () =>
+  withFile(async ({ other, open }) => {
+    const stream = await open();
+    await stream.begin();
+    for (const key of ["a", "b"]) other.prepare(INSERT).run(key);
+    await next(stream);
+    other.exec("DELETE FROM leased_changes; DELETE FROM sqlite_sequence");
+    other.prepare(INSERT).run("c");
+    await assertRejects(() => next(stream), Error, "the oldest changes were dropped");
+    await stream.close();
+    assertEquals((await open()).gap, NEW_TRIGGERS);
+  }));
 
 Deno.test("a log that is closed is read no more", () =>
   withFile(async ({ other, open }) => {
@@ -306,4 +350,46 @@ Deno.test("a write that is fenced, or that a trigger ends with its transaction, 
     assertEquals(countOf(other, "leased_changes"), 2, "b is noted");
     assertEquals((await backend.write("one", 10, epoch, write)).kind, "committed");
     await stream.close();
+  }));
+
+Deno.test("changes that nobody reads are bounded, and the next log knows that the oldest are gone", () =>
+  withFile(async ({ other, open }) => {
+    other.exec(`DROP TRIGGER leased_changes_bound; ${sqliteFollowSchema(1500)}`);
+    const count = (): number =>
+      other.prepare("SELECT count(*) AS count FROM leased_changes").get()!["count"] as number;
+    const change = (times: number): void => {
+      other.exec("BEGIN");
+      const insert = other.prepare("REPLACE INTO kv (key, value) VALUES (?, 'x')");
+      for (let index = 0; index < times; index++) insert.run(`key ${index % 7}`);
+      other.exec("COMMIT");
+    };
+    const first = await open();
+    assertEquals(first.gap, NEW_TRIGGERS);
+    await first.begin();
+    await first.close();
+    // At first these are all, then the oldest go.
+    change(100);
+    const whole = await open();
+    assertEquals([whole.gap, (await next(whole)).count > 100], [null, true]);
+    const { position } = await next(whole);
+    await whole.confirm(position);
+    change(100);
+    for (let round = 0; round < 20; round++) {
+      change(500);
+      assert(count() <= 2500, `${count()} changes are kept`);
+    }
+    // A stream that was open all the time has missed some.
+    await assertRejects(() => next(whole), Error, "the oldest changes were dropped");
+    await whole.close();
+    const later = await open();
+    assertEquals(later.gap, NEW_TRIGGERS);
+    await later.begin();
+    // Too many once more, before it looks for the first time.
+    for (let round = 0; round < 10; round++) change(500);
+    await assertRejects(() => next(later), Error, "the oldest changes were dropped");
+    await later.close();
+    const last = await open();
+    await last.begin();
+    await next(last);
+    await last.close();
   }));

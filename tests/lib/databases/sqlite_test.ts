@@ -145,6 +145,30 @@ Deno.test("a row of an application may be text, without flags, and expire never"
     await backend.close();
   }));
 
+Deno.test("a table whose keys are no BLOBs is refused: its rows would be invisible", () =>
+  withFolder((folder) => {
+    const table = (type: string): string => `CREATE TABLE kv (key ${type} PRIMARY KEY, value BLOB)`;
+    const refusals: readonly (readonly [sql: string, what: string])[] = [
+      [table("TEXT"), "is TEXT"],
+      [table("varchar(250)"), "is varchar(250)"],
+      [table("INTEGER"), "is INTEGER"],
+      [`${table("BLOB")}; INSERT INTO kv VALUES (x'ff', 'v'), ('k', 'v')`, "has keys of type text"],
+      [`${table("")}; INSERT INTO kv VALUES (7, 'v')`, "has keys of type integer"],
+    ];
+    for (const [index, [sql, what]] of refusals.entries()) {
+      const path = `${folder}/${index}.db`;
+      execute(path, sql);
+      assertThrows(() => open(path), Error, `column key of table kv ${what}: must be BLOB`);
+      execute(path, "INSERT INTO kv (value) VALUES ('w')");
+    }
+    for (const [index, type] of ["BLOB", "blob", "", "BLOB(250)"].entries()) {
+      const path = `${folder}/good${index}.db`;
+      execute(path, `${table(type)}; INSERT INTO kv VALUES (x'6b', 'v')`);
+      assertThrows(() => open(path), Error, "version");
+    }
+    return Promise.resolve();
+  }));
+
 Deno.test("a deleted row keeps its version, and neither flags nor a time", () =>
   withFolder(async (_, path) => {
     const names = { ...DEFAULT_TABLE, expiry: "until" };
