@@ -9,20 +9,26 @@ import {
   type WriteResult,
 } from "../base/backend.ts";
 import type { ChangeStream } from "../base/changes.ts";
-import { postgresFollowSchema } from "./publication.ts";
+import { POSTGRES_FOLLOW_END, postgresFollowSchema, WITHDRAW } from "./publication.ts";
 import { PostgresChanges } from "./change_stream.ts";
 import type { TableNames } from "../base/table.ts";
 import { bytesOf, type ColumnTypes, storedAs } from "./columns.ts";
 import { arrayOf } from "./group.ts";
 import { Pool } from "./pool.ts";
-import { prepareTables } from "./schema.ts";
-import { isLockTimeout, type ResultRow, Session, type SessionSettings } from "./session.ts";
-import { missingSetting, readEnd } from "./slot.ts";
+import { prepareTables, readColumnTypes } from "./schema.ts";
+import {
+  isDataError,
+  isLockTimeout,
+  type ResultRow,
+  Session,
+  type SessionSettings,
+} from "./session.ts";
+import { flushToEnd, type LogEnd, missingSetting, readEnd, unboundedLog } from "./slot.ts";
 import { foundIn, type Statements, statementsFor } from "./statements.ts";
 import { PostgresViews } from "./views.ts";
 import { READ_ONLY, STATEMENTS_IN_WRITE, Writes } from "./writes.ts";
 import { Views } from "../views/view.ts";
-import { ViewMapping } from "../views/view_mapping.ts";
+import { reasonOf } from "../../process/reason.ts";
 import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 
 /** How long a takeover waits for the writes of the origin before; then it ends their sessions. */
@@ -47,8 +53,6 @@ const NOTE_END = "UPDATE leased_proxy SET serves_ms = 0 WHERE epoch = $1";
 /** Waits for transactions of writes that have not answered: they have locked the row. */
 const NOTE_MARK = "UPDATE leased_proxy SET mark = $1 WHERE epoch = $2 RETURNING mark";
 
-const NO_MAPPING = new ViewMapping(Views.NONE);
-
 /** How the server is reached: names mean the same in all sessions, whatever its settings become. */
 type Place = SessionSettings & { readonly searchPath: string };
 
@@ -68,12 +72,15 @@ export class PostgresBackend implements Backend {
   readonly #names: TableNames;
   readonly #timeoutMs: number;
   readonly #nowUnixMs: () => number;
-  readonly #types: ColumnTypes;
-  readonly #statements: Statements;
+  #types: ColumnTypes;
+  #statements: Statements;
   readonly #writes: Writes;
-  #views: PostgresViews | null = null;
+  /** Those whose tables are followed. */
+  #views: PostgresViews;
   /** The log that was opened last. */
   #changes: PostgresChanges | null = null;
+  /** What has to do with both: one after the other, so that the log is that of the views. */
+  #turn: Promise<unknown> = Promise.resolve();
   /** Whether the server refused writes when it was asked last. */
   #isReadOnly = false;
 
@@ -94,6 +101,7 @@ export class PostgresBackend implements Backend {
     this.#writes = new Writes(this.#pool, types, this.#statements, nowUnixMs);
     this.#timeoutMs = place.timeoutMs;
     this.#nowUnixMs = nowUnixMs;
+    this.#views = PostgresViews.none(this.#viewPool, names, nowUnixMs);
   }
 
   async lockOrigin(): Promise<boolean> {
@@ -163,6 +171,34 @@ export class PostgresBackend implements Backend {
   }
 
   async readMany(keys: readonly string[]): Promise<readonly Found[]> {
+    try {
+      return await this.#readTogether(keys);
+    } catch (error) {
+      if (keys.length === 1 || !isDataError(error)) throw error;
+      return await this.#readEach(keys, error);
+    }
+  }
+
+  /** Reads keys one by one after one of them has failed them all. @throws `failure`, if each fails. */
+  async #readEach(keys: readonly string[], failure: unknown): Promise<readonly Found[]> {
+    const found: (Found | string)[] = [];
+    for (const key of keys) {
+      try {
+        found.push(...await this.#readTogether([key]));
+      } catch (error) {
+        if (!isDataError(error)) throw error;
+        found.push(reasonOf(error));
+      }
+    }
+    const answer = found.find((each) => typeof each !== "string");
+    if (answer === undefined) throw failure;
+    const { epoch } = answer;
+    return found.map((each) =>
+      typeof each === "string" ? { row: null, version: 0, epoch, problem: each } : each
+    );
+  }
+
+  async #readTogether(keys: readonly string[]): Promise<readonly Found[]> {
     const stored = arrayOf(keys.map((key) => storedAs(latin1Bytes(key), this.#types.key) ?? null));
     const rows = await this.#pool.query(this.#statements.read, [stored]);
     const epoch = Number(rows[0]!["epoch"]);
@@ -182,33 +218,68 @@ export class PostgresBackend implements Backend {
     return this.#writes.outcome(tokenId);
   }
 
-  /** `readEpoch` has asked the server just now. */
-  check(): Promise<void> {
-    return this.#isReadOnly ? Promise.reject(new Error(READ_ONLY)) : Promise.resolve();
+  /** `readEpoch` has asked the server just now. The types of columns that have been altered count from here on. */
+  async check(): Promise<void> {
+    if (this.#isReadOnly) throw new Error(READ_ONLY);
+    const types = await this.#pool.use((session) => readColumnTypes(session, this.#names));
+    const { key, value } = this.#types;
+    if (types.key === key && types.value === value) return;
+    this.#types = types;
+    this.#statements = statementsFor(this.#names, types);
+    this.#writes.use(types, this.#statements);
   }
 
-  async openChanges(evicts: boolean): Promise<ChangeStream> {
-    // The log may have ended because another server has taken the address.
-    this.#logPool.renew();
-    this.#viewPool.renew();
-    // Tables may be others since.
-    await this.#views?.inspect();
-    const mapping = (): ViewMapping => this.#views?.mapping ?? NO_MAPPING;
-    const changes = await PostgresChanges.open(this.#logPool, this.#names, evicts, mapping);
-    // What is read after everything was emptied must come from this server.
-    if (changes.gap !== null) this.#pool.renew();
-    return this.#changes = changes;
+  openChanges(evicts: boolean): Promise<ChangeStream> {
+    return this.#inTurn(async () => {
+      // The log may have ended because another server has taken the address.
+      this.#logPool.renew();
+      this.#viewPool.renew();
+      await this.#logPool.query(WITHDRAW);
+      // Tables may be others since.
+      const breaks = await this.#views.inspect();
+      const changes = await PostgresChanges.open(
+        this.#logPool,
+        this.#names,
+        evicts,
+        this.#views,
+        breaks,
+      );
+      // What is read after everything was emptied must come from this server.
+      if (changes.gap !== null) this.#pool.renew();
+      return this.#changes = changes;
+    });
   }
 
-  async prepareViews(views: Views): Promise<PreparedViews> {
-    const prepared = new PostgresViews(this.#viewPool, views, this.#names, this.#nowUnixMs);
-    await prepared.inspect();
-    return this.#views = prepared;
+  prepareViews(views: Views): Promise<PreparedViews> {
+    return this.#inTurn(async () => {
+      const prepared = await PostgresViews.prepare(
+        this.#viewPool,
+        views,
+        this.#names,
+        this.#nowUnixMs,
+      );
+      await this.#changes?.followOthers(prepared);
+      return this.#views = prepared;
+    });
   }
 
-  async endOfLog(): Promise<bigint> {
+  #inTurn<Result>(act: () => Promise<Result>): Promise<Result> {
+    const turn = this.#turn.then(act);
+    this.#turn = turn.catch(() => {});
+    return turn;
+  }
+
+  endOfLog(): Promise<bigint> {
+    return this.#endBy(flushToEnd);
+  }
+
+  endOfLogOnDisk(): Promise<bigint> {
+    return this.#endBy(readEnd);
+  }
+
+  async #endBy(read: (session: Session) => Promise<LogEnd>): Promise<bigint> {
     const changes = this.#changes;
-    const { server, position } = await this.#pool.use(readEnd);
+    const { server, position } = await this.#pool.use(read);
     changes?.checkServer(server);
     return position;
   }
@@ -217,8 +288,12 @@ export class PostgresBackend implements Backend {
     const schema = postgresFollowSchema(this.#names, views);
     return await this.#pool.use(async (session) => {
       await session.query(schema);
-      return await missingSetting(session);
+      return await missingSetting(session) ?? await unboundedLog(session);
     });
+  }
+
+  async endChanges(): Promise<void> {
+    await this.#pool.query(POSTGRES_FOLLOW_END);
   }
 
   async purgeExpired(): Promise<void> {

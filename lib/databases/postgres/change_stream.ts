@@ -1,18 +1,29 @@
 import { pause } from "../../process/pause.ts";
 import { reasonOf } from "../../process/reason.ts";
-import { CHANGED_KEYS_MAX, ChangedKeys, type Changes, type ChangeStream } from "../base/changes.ts";
+import {
+  CHANGED_KEYS_MAX,
+  ChangedKeys,
+  type Changes,
+  type ChangeStream,
+  LogBusyError,
+} from "../base/changes.ts";
 import type { TableNames } from "../base/table.ts";
-import type { ViewMapping } from "../views/view_mapping.ts";
 import { type Commit, PgoutputReader } from "./pgoutput.ts";
 import type { Pool } from "./pool.ts";
+import { isLate } from "./session.ts";
 import { PUBLICATION } from "./publication.ts";
+import type { Followed } from "./catalog_state.ts";
 import { type LogReceiver, ReplicationConnection } from "./replication.ts";
 import {
   checkPublished,
+  followOthers,
+  forgetPlace,
   noteFollowed,
+  oldestWriter,
   prepareSlot,
   readRetained,
   type Slot,
+  unboundedLog,
   VISIBLE_PAUSE_MS,
 } from "./slot.ts";
 
@@ -25,12 +36,19 @@ const SILENCE_MS = 10_000;
 /** Pause before a position that is asked for in haste. */
 const HASTE_MS = 5;
 
+/** The views whose tables are followed beside the table of rows. */
+export interface FollowedViews {
+  readonly followed: Followed;
+  /** Looks at one of the broken views. @returns Its name, if it fits again; null: it does not. */
+  findMended(): Promise<string | null>;
+}
+
 /** The log of PostgreSQL, by logical replication. */
 export class PostgresChanges implements ChangeStream, LogReceiver {
   readonly #pool: Pool;
-  readonly #slot: Slot;
   readonly #reader: PgoutputReader;
-  readonly #mapping: () => ViewMapping;
+  #views: FollowedViews;
+  #slot: Slot;
   #connection: ReplicationConnection | undefined;
   #reporter: ReturnType<typeof setInterval> | undefined;
   #haste: ReturnType<typeof setTimeout> | undefined;
@@ -49,12 +67,14 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
   #endedBy: string | null = null;
   #wake: () => void = () => {};
   retainedBytes = 0;
+  readonly warning: string | null;
 
-  private constructor(pool: Pool, slot: Slot, mapping: () => ViewMapping) {
+  private constructor(pool: Pool, slot: Slot, views: FollowedViews, warning: string | null) {
+    this.warning = warning;
     this.#pool = pool;
     this.#slot = slot;
-    this.#mapping = mapping;
-    this.#reader = new PgoutputReader(slot.rows, mapping);
+    this.#views = views;
+    this.#reader = new PgoutputReader(slot.rows, () => this.#views.followed.mapping);
     this.#received =
       this.#taken =
       this.#confirmed =
@@ -62,18 +82,45 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
         slot.confirmed;
   }
 
-  /** Prepares the slot. @throws When the log cannot be followed, with the remedy. */
+  /**
+   * Prepares the slot.
+   *
+   * @param isGap Whether values may be old, whatever the log has.
+   * @throws When the log cannot be followed, with the remedy. LogBusyError names a transaction.
+   */
   static async open(
     pool: Pool,
     names: TableNames,
     evicts: boolean,
-    mapping: () => ViewMapping,
+    views: FollowedViews,
+    isGap: boolean,
   ): Promise<PostgresChanges> {
-    const slot = await pool.use(async (session) => {
-      await checkPublished(session, mapping());
-      return await prepareSlot(session, names, mapping(), evicts);
-    });
-    return new PostgresChanges(pool, slot, mapping);
+    try {
+      const [slot, warning] = await pool.use(async (session) => {
+        if (isGap) await forgetPlace(session);
+        await checkPublished(session, views.followed);
+        const slot = await prepareSlot(session, names, views.followed, evicts);
+        return [slot, await unboundedLog(session)] as const;
+      });
+      return new PostgresChanges(pool, slot, views, warning);
+    } catch (error) {
+      // A new slot waits for all transactions that are open, however long they are.
+      const writer = isLate(error) ? await pool.use(oldestWriter) : null;
+      if (writer === null) throw error;
+      throw new LogBusyError(`the log can be read from the end of a transaction on: ${writer}`);
+    }
+  }
+
+  /** Follows the tables of other views from here on. What has changed for those before ends the stream. */
+  async followOthers(views: FollowedViews): Promise<void> {
+    try {
+      this.#slot = await this.#pool.use((session) =>
+        followOthers(session, this.#views.followed, views.followed, this.#slot)
+      );
+    } catch (error) {
+      this.ended(reasonOf(error));
+    }
+    this.#views = views;
   }
 
   get gap(): string | null {
@@ -127,6 +174,7 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
       this.#connection!.resume();
     }
     await this.#waitUntilVisible(xids);
+    if (this.#reader.hasDescribed) await this.#checkCatalog();
     const { keys, prefixes, count } = changed;
     return { keys, prefixes, count, position };
   }
@@ -204,6 +252,12 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     }
   }
 
+  /** The log describes a table again after its definition may have changed. */
+  async #checkCatalog(): Promise<void> {
+    this.#reader.hasDescribed = false;
+    await this.#pool.use((session) => checkPublished(session, this.#views.followed, this.#slot));
+  }
+
   async #report(): Promise<void> {
     if (!this.#isPaused && performance.now() - this.#heardMs > SILENCE_MS) {
       return this.ended(`the server has sent nothing for ${SILENCE_MS} ms`);
@@ -211,9 +265,11 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     this.#connection!.report(this.#confirmed, true);
     try {
       this.retainedBytes = await this.#pool.use(async (session) => {
-        await checkPublished(session, this.#mapping(), this.#slot);
+        await checkPublished(session, this.#views.followed, this.#slot);
         return await readRetained(session, this.#slot);
       });
+      const mended = await this.#views.findMended();
+      if (mended !== null) this.ended(`view ${mended} fits the schema again`);
     } catch (error) {
       this.ended(reasonOf(error));
     }

@@ -57,6 +57,8 @@ export class PgoutputReader {
   /** Which keys of views other tables concern, by the tables' numbers. */
   readonly #mapping: () => ViewMapping;
   readonly #relations = new Map<number, Relation>();
+  /** Whether a table was described since this was set to false. */
+  hasDescribed = false;
   #changed = new ChangedKeys();
   #xid = 0;
   #bytes: Uint8Array = new Uint8Array();
@@ -125,6 +127,7 @@ export class PgoutputReader {
       throw new RangeError(`table ${table} has no column ${this.#rows.keyName}`);
     }
     this.#relations.set(oid, { columns, identity, key });
+    this.hasDescribed = true;
   }
 
   #isRows(oid: number): boolean {
@@ -149,7 +152,8 @@ export class PgoutputReader {
     const oid = this.#uint32();
     const relation = this.#relations.get(oid);
     if (relation === undefined) throw new RangeError("a change of a table that was not described");
-    const templates = this.#mapping().templatesOf(String(oid));
+    const mapping = this.#mapping();
+    const templates = mapping.templatesOf(String(oid));
     if (relation.key !== null || templates.length > 0) this.#changed.count++;
     // Rows of a large transaction need no look.
     const isCovered = (relation.key === null || this.#changed.covers("")) &&
@@ -168,8 +172,10 @@ export class PgoutputReader {
         // Not in the log: it has not changed, and another part has it.
         if (key !== null) this.#changed.add({ text: key, isPrefix: false }, "");
       }
-      const valueOf = (name: string): string | null =>
-        values[relation.columns.indexOf(name)] ?? null;
+      const valueOf = (name: string): string | null => {
+        const text = values[relation.columns.indexOf(name)] ?? null;
+        return text === null ? null : mapping.textInKey(String(oid), name, text);
+      };
       for (const template of templates) this.#addKey(template, valueOf);
     }
     if (hasOld) return;

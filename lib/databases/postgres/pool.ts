@@ -1,7 +1,9 @@
 import { type Parameter, type ResultRow, Session, type SessionSettings } from "./session.ts";
 
-/** A caller that waits for a session. */
+/** A caller that waits for its place among those that have a session. */
 type Waiter = (isGiven: boolean) => void;
+/** A caller that could open no session, and takes one that another gives back; null: there will be none. */
+type SessionWaiter = (session: Session | null) => void;
 
 /**
  * The sessions of an origin. Each serves one caller at a time; the others wait in the order of arrival. The pool bounds
@@ -11,6 +13,9 @@ export class Pool {
   readonly settings: SessionSettings;
   readonly #idle: Session[] = [];
   readonly #waiters = new Set<Waiter>();
+  readonly #sessionWaiters = new Set<SessionWaiter>();
+  /** Sessions that serve a caller, or are being opened for one. */
+  #usedCount = 0;
   #freeSlots: number;
   /** Sessions of an earlier generation are used no more. */
   #generation = 0;
@@ -38,7 +43,7 @@ export class Pool {
     let session: Session | undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
     try {
-      const used = session = this.#idleSession() ?? await Session.open(this.settings);
+      const used = session = await this.#takeSession();
       timer = setTimeout(() => {
         used.abandon(noAnswer(timeoutMs));
         // If the host has vanished, each of them would take as long to notice it.
@@ -82,8 +87,53 @@ export class Pool {
   }
 
   #giveBack(session: Session, generation: number): void {
-    if (session.isLost || generation !== this.#generation) this.#discard(session);
-    else this.#idle.push(session);
+    const isGood = !session.isLost && generation === this.#generation;
+    const [waiter] = this.#sessionWaiters;
+    if (isGood && waiter !== undefined) return waiter(session);
+    if (isGood) this.#idle.push(session);
+    else this.#discard(session);
+    this.#lessUsed();
+  }
+
+  /**
+   * Takes an idle session, or opens one. If the server takes no more of them, as when its `max_connections` are used
+   * up, waits for one of this pool that another caller gives back.
+   *
+   * @throws Why no session can be opened, when none was given back within the time.
+   */
+  async #takeSession(): Promise<Session> {
+    const deadlineMs = performance.now() + this.settings.timeoutMs;
+    this.#usedCount++;
+    try {
+      return this.#idleSession() ?? await Session.open(this.settings);
+    } catch (error) {
+      const idle = this.#idleSession();
+      if (idle !== undefined) return idle;
+      this.#lessUsed();
+      const given = await this.#awaitSession(deadlineMs - performance.now());
+      if (given === null) throw error;
+      return given;
+    }
+  }
+
+  /** Waits for a session that another caller gives back, which stays in use. @returns Null: none within the time. */
+  async #awaitSession(ms: number): Promise<Session | null> {
+    if (this.#usedCount === 0) return null;
+    const { promise, resolve } = Promise.withResolvers<Session | null>();
+    const waiter: SessionWaiter = (session) => {
+      this.#sessionWaiters.delete(waiter);
+      resolve(session);
+    };
+    this.#sessionWaiters.add(waiter);
+    const timer = setTimeout(() => waiter(null), ms);
+    const session = await promise;
+    clearTimeout(timer);
+    return session;
+  }
+
+  #lessUsed(): void {
+    this.#usedCount--;
+    if (this.#usedCount === 0) { for (const waiter of this.#sessionWaiters) waiter(null); }
   }
 
   #discard(session: Session): void {

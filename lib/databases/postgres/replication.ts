@@ -16,6 +16,9 @@ const END_MS = 500;
 /** Between 1970 and 2000, the epoch of the server's times. */
 const EPOCH_UNIX_MS = Date.UTC(2000, 0, 1);
 
+/** Settings on which the texts of values in the log depend, and with them keys. */
+const TEXT_SETTINGS = { "bytea_output": "hex", DateStyle: "ISO", TimeZone: "UTC" };
+
 /** A message of a replication connection. */
 export interface LogReceiver {
   /** A message of the plugin. */
@@ -50,7 +53,7 @@ export class ReplicationConnection {
     },
     receiver: LogReceiver,
   ): Promise<ReplicationConnection> {
-    const sql = postgres(url, {
+    const sql = postgres(withoutTextSettings(url), {
       ...dialSettings(url),
       max: 1,
       max_lifetime: null,
@@ -62,7 +65,7 @@ export class ReplicationConnection {
       connection: {
         application_name: "leased-follow",
         replication: "database",
-        bytea_output: "hex",
+        ...TEXT_SETTINGS,
         tcp_keepalives_idle: 2,
         tcp_keepalives_interval: 1,
         tcp_keepalives_count: 3,
@@ -129,4 +132,15 @@ export class ReplicationConnection {
     await closed.promise;
     clearTimeout(timer);
   }
+}
+
+/** Returns a URL without parameters that would take the place of `TEXT_SETTINGS`. */
+function withoutTextSettings(url: string): string {
+  const names = Object.keys(TEXT_SETTINGS).map((name) => name.toLowerCase());
+  const cleaned = new URL(url);
+  const found = [...cleaned.searchParams.keys()].filter((name) =>
+    names.includes(name.toLowerCase())
+  );
+  for (const name of found) cleaned.searchParams.delete(name);
+  return found.length === 0 ? url : cleaned.href;
 }

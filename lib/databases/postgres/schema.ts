@@ -21,11 +21,23 @@ export async function prepareTables(session: Session, names: TableNames): Promis
     if (!await session.commit()) throw new Error("cannot make the origin's tables");
     types = await readTypes(session, names);
   }
-  const key = columnType(types?.get(names.key), /^(?:bytea|text|character varying(?:\(\d+\))?)$/);
-  const value = columnType(types?.get(names.value), /^(?:bytea|text|character varying)$/);
+  return checkedTypes(types, names);
+}
+
+/** Returns the types of the columns as they are now. @throws As `prepareTables`. */
+export async function readColumnTypes(session: Session, names: TableNames): Promise<ColumnTypes> {
+  return checkedTypes(await readTypes(session, names), names);
+}
+
+function checkedTypes(types: ReadonlyMap<string, string> | null, names: TableNames): ColumnTypes {
+  if (types === null) {
+    throw new Error(`table ${names.table} or one of its columns is missing: ${COLUMNS_ADVICE}`);
+  }
+  const key = columnType(types.get(names.key), /^(?:bytea|text|character varying(?:\(\d+\))?)$/);
+  const value = columnType(types.get(names.value), /^(?:bytea|text|character varying)$/);
   if (key === null || value === null) {
     const name = key === null ? names.key : names.value;
-    const type = types?.get(name) ?? "missing";
+    const type = types.get(name) ?? "missing";
     throw new Error(
       `column ${name} of table ${names.table} is ${type}: must be bytea or text; ${COLUMNS_ADVICE}`,
     );

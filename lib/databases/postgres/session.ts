@@ -30,6 +30,12 @@ const SERVER_VERSION_MIN = 130_000;
 /** The sessions' name in pg_stat_activity, unless the URL has another application_name. */
 const APPLICATION_NAME = "leased-origin";
 
+/** pgbouncer knows few settings of sessions. */
+const POOLER_REFUSAL = /unsupported startup parameter/;
+const POOLER =
+  "a connection pooler such as pgbouncer stands before the database; an origin needs " +
+  "connections of its own, give --db the address of PostgreSQL itself";
+
 /** The connection is lost: the server may or may not have executed the last statement. */
 export class LostError extends Error {
   override readonly name = "LostError";
@@ -37,11 +43,13 @@ export class LostError extends Error {
 
 const asGiven = (value: string): string => value;
 /**
- * Types whose parameters the driver would change: it sends every text for a boolean as false, and a time without its
- * microseconds.
+ * Types whose parameters the driver would change: it sends every text for a boolean as false, a date as a time, and a
+ * time without its microseconds.
  */
 const AS_GIVEN = {
   boolean: { to: 16, from: [], serialize: asGiven, parse: asGiven },
+  date: { to: 1082, from: [], serialize: asGiven, parse: asGiven },
+  timestamp: { to: 1114, from: [], serialize: asGiven, parse: asGiven },
   timestamptz: { to: 1184, from: [], serialize: asGiven, parse: asGiven },
 };
 
@@ -110,7 +118,7 @@ export class Session {
         "SELECT current_setting('server_version_num')::int AS version, pg_is_in_recovery() AS standby, " +
           "set_config('synchronous_commit', current_setting('synchronous_commit'), false) AS synchronous, " +
           "current_setting('server_version') AS name, " +
-          "current_setting('search_path') AS search_path, " +
+          "current_setting('search_path') AS search_path, current_setting('enable_seqscan') AS seqscan, " +
           "pid, backend_start::text AS started_at FROM pg_stat_get_activity(pg_backend_pid())",
       );
       const refusal = refusalOf(server!);
@@ -123,7 +131,9 @@ export class Session {
       return session;
     } catch (error) {
       await session.close();
-      throw error;
+      throw POOLER_REFUSAL.test(reasonOf(error))
+        ? new Error(`${reasonOf(error)}: ${POOLER}`, { cause: error })
+        : error;
     } finally {
       clearTimeout(timer);
     }
@@ -238,12 +248,30 @@ export function isRefusal(error: unknown): boolean {
 const LOCK_NOT_AVAILABLE = "55P03";
 const QUERY_CANCELED = "57014";
 const READ_ONLY_TRANSACTION = "25006";
+const CHECK_VIOLATION = "23514";
+/** An operator that does not exist, and parameters whose type is ambiguous or unknown. */
+const TYPE_ERRORS = ["42883", "42P08", "42P18"];
 /** Classes of errors that one row causes: its data, a constraint, a trigger, a limit, a right. */
 const ROW_ERRORS = ["22", "23", "42", "44", "54", "P0"];
 
 /** Returns the server's code of an error; "": it is none of the server's. */
 function codeOf(error: unknown): string {
   return error instanceof postgres.PostgresError ? error.code : "";
+}
+
+/** Whether the server has refused a value of a statement: one that its encoding lacks, for example. */
+export function isDataError(error: unknown): boolean {
+  return codeOf(error).startsWith("22");
+}
+
+/** Whether the server has refused a text as no value of a type: of a domain, perhaps, that checks it. */
+export function isNoValue(error: unknown): boolean {
+  return isDataError(error) || codeOf(error) === CHECK_VIOLATION;
+}
+
+/** Whether the server finds no operator for the types of a statement, or no type for a parameter. */
+export function isTypeError(error: unknown): boolean {
+  return TYPE_ERRORS.includes(codeOf(error));
 }
 
 /** Whether the server has refused a statement for one of its rows. */
@@ -261,16 +289,22 @@ export function isTimeout(error: unknown): boolean {
   return isLockTimeout(error) || codeOf(error) === QUERY_CANCELED;
 }
 
+/** Whether there was no answer in time: the server has ended the statement, or the connection was given up. */
+export function isLate(error: unknown): boolean {
+  return error instanceof LostError || isTimeout(error);
+}
+
 /** Whether the server has refused a statement because it takes no writes now. */
 export function isReadOnly(error: unknown): boolean {
   return codeOf(error) === READ_ONLY_TRANSACTION;
 }
 
 /** Returns the reason why a server cannot be used, or null if it can. */
-function refusalOf({ version, standby, synchronous, name }: ResultRow): string | null {
+function refusalOf({ version, standby, synchronous, name, seqscan }: ResultRow): string | null {
   if (version as number < SERVER_VERSION_MIN) {
     return `PostgreSQL ${name} is too old: 13 or newer is needed`;
   }
+  if (seqscan !== "off") return `settings of sessions do not reach the server: ${POOLER}`;
   if (standby) return "the server is a standby: name the primary, a standby may be behind";
   if (synchronous !== "off") return null;
   return "synchronous_commit is off: the server would forget committed rows in a crash, and caches would keep them; " +

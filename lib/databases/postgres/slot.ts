@@ -7,20 +7,24 @@ import {
   PUBLICATION,
   PUBLICATION_STATE,
   PUBLISHED_COUNT,
-  VIEWS_STATE,
 } from "./publication.ts";
 import type { RowTable } from "./pgoutput.ts";
 import type { Session } from "./session.ts";
 import type { ViewMapping } from "../views/view_mapping.ts";
 import { pause } from "../../process/pause.ts";
+import { catalogState, type Followed } from "./catalog_state.ts";
 
 /** The slot of a database: names of slots are the server's, and the number of a database is its own. */
 const SLOT = "'leased_' || oid FROM pg_database WHERE datname = current_database()";
 const LEVEL = "SELECT current_setting('wal_level') AS level";
+const BOUND = "SELECT current_setting('max_slot_wal_keep_size') AS bound";
 const SERVER =
   "system_identifier::text || ' ' || left(pg_walfile_name(pg_current_wal_lsn()), 8) AS server";
 const PLACE = `SELECT ${SERVER}, (SELECT ${SLOT}) AS slot FROM pg_control_system()`;
-const END = `SELECT ${SERVER}, pg_current_wal_lsn() - '0/0' AS position FROM pg_control_system()`;
+const END =
+  `SELECT ${SERVER}, pg_current_wal_flush_lsn() - '0/0' AS position FROM pg_control_system()`;
+/** A commit that waits for the disk, and with it for all that was committed before without waiting. */
+const FLUSH = `SELECT pg_logical_emit_message(true, '${PUBLICATION}', '')`;
 const TABLE = "SELECT pg_class.oid::text AS oid, " +
   "EXISTS (SELECT FROM pg_publication WHERE pubname = $2 AND pubinsert AND pubupdate AND pubdelete AND pubtruncate) " +
   "AND EXISTS (SELECT FROM pg_publication_tables JOIN pg_class ON relname = tablename WHERE pubname = $2 AND " +
@@ -30,6 +34,12 @@ const SLOT_STATE =
   "SELECT database = current_database() AND plugin = 'pgoutput' AS is_own, wal_status, active_pid, " +
   "confirmed_flush_lsn - '0/0' AS confirmed, greatest(pg_current_wal_lsn() - restart_lsn, 0) AS retained, " +
   "to_jsonb(pg_replication_slots)->>'invalidation_reason' AS reason FROM pg_replication_slots WHERE slot_name = $1";
+/** The oldest transaction that writes, also a prepared one. Everybody may see its lock. */
+const OLDEST_WRITER =
+  "SELECT pid, gid, age(transactionid) AS transactions, extract(epoch FROM now() - coalesce(prepared, xact_start))::int AS sec " +
+  "FROM pg_locks LEFT JOIN pg_prepared_xacts ON transaction = transactionid LEFT JOIN pg_stat_activity USING (pid) " +
+  "WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid() " +
+  "ORDER BY age(transactionid) DESC LIMIT 1";
 const NOTE = "SELECT place FROM leased_follow";
 const FORGET = "DELETE FROM leased_follow";
 const REMEMBER =
@@ -41,7 +51,7 @@ export const VISIBLE_PAUSE_MS = 2;
 /** The slot that keeps the log for the origin. */
 export interface Slot {
   readonly name: string;
-  /** The state of the publication, of its tables, and of what views read. */
+  /** The state of the publication, and of the catalog. */
   readonly published: string;
   /** The server and its timeline. */
   readonly server: string;
@@ -54,26 +64,47 @@ export interface Slot {
 }
 
 /**
- * Records a gap if the log lacks changes.
+ * Records a gap if the log lacks changes, or values may be others although no row has changed.
  *
  * @throws The remedy.
  */
 export async function checkPublished(
   session: Session,
-  mapping: ViewMapping,
+  { mapping, words }: Followed,
   slot: Slot | null = null,
 ): Promise<void> {
   const missing = await findUnpublished(session, mapping);
   if (missing !== null) {
-    await session.query(FORGET);
+    await forgetPlace(session);
     throw new Error(missing);
   }
-  if (slot !== null && slot.published !== await publicationState(session, mapping)) {
-    await session.query(FORGET);
+  if (
+    slot !== null &&
+    slot.published !== await publishedAs(session, await catalogState(session, words))
+  ) {
+    await forgetPlace(session);
     throw new Error(
       `the publication ${PUBLICATION}, a table in it, or what views read has changed`,
     );
   }
+}
+
+/**
+ * Goes on for other views: the state of the catalog counts that was found before they were inspected.
+ *
+ * @throws The state of what was followed before has changed.
+ */
+export async function followOthers(
+  session: Session,
+  before: Followed,
+  now: Followed,
+  slot: Slot,
+): Promise<Slot> {
+  await checkPublished(session, before, slot);
+  const published = await publishedAs(session, now.state);
+  const others = { ...slot, published, place: placeOf(slot.server, slot.name, published) };
+  await noteFollowed(session, others);
+  return others;
 }
 
 /** Returns the setting without which the log cannot be followed, and the remedy; null: none is missing. */
@@ -82,6 +113,14 @@ export async function missingSetting(session: Session): Promise<string | null> {
   const { level } = server!;
   if (level === "logical") return null;
   return `wal_level is ${level}: --follow needs wal_level = logical, and a restart of PostgreSQL`;
+}
+
+/** Returns why the log may fill the server's disk, and the remedy; null: it is bounded. */
+export async function unboundedLog(session: Session): Promise<string | null> {
+  const [server] = await session.query(BOUND);
+  if (server!["bound"] !== "-1") return null;
+  return "max_slot_wal_keep_size is -1: PostgreSQL keeps its log while no origin reads it, until the disk is full; " +
+    "set it, see docs/follow.md";
 }
 
 /**
@@ -95,7 +134,7 @@ export async function missingSetting(session: Session): Promise<string | null> {
 export async function prepareSlot(
   session: Session,
   names: TableNames,
-  mapping: ViewMapping,
+  { state: catalog }: Followed,
   evicts: boolean,
 ): Promise<Slot> {
   const missing = await missingSetting(session);
@@ -104,8 +143,8 @@ export async function prepareSlot(
   const { server, slot } = found as { server: string; slot: string };
   const rows = await checkTable(session, names);
   const name = slot;
-  const published = await publicationState(session, mapping);
-  const place = `${server} ${name} ${published}`;
+  const published = await publishedAs(session, catalog);
+  const place = placeOf(server, name, published);
   const [note] = await session.query(NOTE);
   const [state] = await session.query(SLOT_STATE, [name]);
   if (state !== undefined && !state["is_own"]) {
@@ -115,7 +154,7 @@ export async function prepareSlot(
   }
   const gap = gapOf(note?.["place"] as string | undefined, place, state, name);
   if (gap !== null) {
-    await session.query(FORGET);
+    await forgetPlace(session);
     if (state !== undefined) await dropSlot(session, name);
     const [made] = await session.query(
       "SELECT lsn - '0/0' AS confirmed FROM pg_create_logical_replication_slot($1, 'pgoutput')",
@@ -150,15 +189,44 @@ export async function endOfTransactions(session: Session): Promise<void> {
   }
 }
 
+/** Notes that everything must be emptied before the log is followed again. */
+export async function forgetPlace(session: Session): Promise<void> {
+  await session.query(FORGET);
+}
+
+/** Returns the transaction of others that has written for longest, with what ends it; null: there is none. */
+export async function oldestWriter(session: Session): Promise<string | null> {
+  const [row] = await session.query(OLDEST_WRITER);
+  if (row === undefined) return null;
+  const age = row["sec"] === null
+    ? `${row["transactions"]} transactions old`
+    : `open for ${row["sec"]} s`;
+  return row["gid"] === null
+    ? `the transaction of process ${row["pid"]}, ${age}: commit or end it (pg_terminate_backend)`
+    : `the prepared transaction '${row["gid"]}', ${age}: COMMIT PREPARED or ROLLBACK PREPARED it`;
+}
+
 /** Notes that everything was emptied after the slot was made. */
 export async function noteFollowed(session: Session, { place }: Slot): Promise<void> {
   await session.query(REMEMBER, [place]);
 }
 
-/** Returns the end of the log, and the server whose log it is: `Slot.server`. */
-export async function readEnd(session: Session): Promise<{ server: string; position: bigint }> {
+/** The end of the log that is on the disk, and the server whose log it is: `Slot.server`. */
+export interface LogEnd {
+  readonly server: string;
+  readonly position: bigint;
+}
+
+/** Returns the end of the log that is on the disk. */
+export async function readEnd(session: Session): Promise<LogEnd> {
   const [row] = await session.query(END);
   return { server: row!["server"] as string, position: BigInt(row!["position"] as string) };
+}
+
+/** As `readEnd`, after everything that was committed before is on the disk. */
+export async function flushToEnd(session: Session): Promise<LogEnd> {
+  await session.query(FLUSH);
+  return await readEnd(session);
 }
 
 /** Returns the bytes of the log that the slot retains. */
@@ -198,28 +266,30 @@ function gapOf(
 async function checkTable(session: Session, names: TableNames): Promise<RowTable> {
   const { table } = quotedNames(names);
   const [found] = await session.query(TABLE, [table, PUBLICATION]);
+  // In this order: a table without a key for the log must not be published.
+  if (found !== undefined && !hasOld(identityOf(found), names.key)) {
+    throw new Error(
+      `table ${names.table} does not log the old ${names.key} of a changed row: ` +
+        `ALTER TABLE ${table} REPLICA IDENTITY USING INDEX … of ${names.key}, or FULL`,
+    );
+  }
   if (!found?.["is_published"]) {
     throw new Error(
       `table ${names.table} is not in the publication ${PUBLICATION} with all its changes: ` +
         "let its owner start `leased rows init --follow --run`",
     );
   }
-  if (hasOld(identityOf(found), names.key)) {
-    return { oid: found["oid"] as string, keyName: names.key };
-  }
-  throw new Error(
-    `table ${names.table} does not log the old ${names.key} of a changed row: ` +
-      `ALTER TABLE ${table} REPLICA IDENTITY USING INDEX … of ${names.key}, or FULL`,
-  );
+  return { oid: found["oid"] as string, keyName: names.key };
 }
 
-/** Returns a text that differs when changes may be missing, or results of views may be others. */
-async function publicationState(session: Session, { tables }: ViewMapping): Promise<string> {
+function placeOf(server: string, name: string, published: string): string {
+  return `${server} ${name} ${published}`;
+}
+
+/** Returns the state of the publication and of the catalog. */
+async function publishedAs(session: Session, catalog: string): Promise<string> {
   const [row] = await session.query(PUBLICATION_STATE);
-  const published = (row?.["state"] as string | undefined) ?? "none";
-  if (tables.length === 0) return published;
-  const [views] = await session.query(VIEWS_STATE);
-  return `${published} ${views!["state"] ?? "none"}`;
+  return `${row?.["state"] ?? "none"} ${catalog}`;
 }
 
 /** Returns why the log has not all changes of the tables of views; null: it has. */

@@ -25,6 +25,8 @@ export function statementsFor(names: TableNames, types: ColumnTypes) {
   const columns =
     `row.${key} AS key, row.${flags} AS flags, row.${value} AS data, row.${version} AS version, ` +
     `${ofRow} AS expires`;
+  // The server would write bytes to a column that has become text as `\\x…`: a CASE refuses to mix both.
+  const sameType = `CASE WHEN true THEN input.value ELSE row.${value} END`;
   const rowOfTable = `(${key}, ${flags}, ${value}, ${version}${list})`;
   return {
     read: `SELECT ${columns}, origin.epoch AS epoch FROM leased_proxy AS origin ` +
@@ -44,7 +46,7 @@ export function statementsFor(names: TableNames, types: ColumnTypes) {
       `WITH ORDINALITY AS input (key, flags, value, count, is_new${named}, position), origin), ` +
       `locked AS MATERIALIZED (SELECT row.${key} AS key FROM ${table} AS row, origin ` +
       `WHERE row.${key} = ANY ($2) ORDER BY row.${key} FOR UPDATE OF row), ` +
-      `updated AS (UPDATE ${table} AS row SET ${flags} = input.flags, ${value} = input.value${update}, ` +
+      `updated AS (UPDATE ${table} AS row SET ${flags} = input.flags, ${value} = ${sameType}${update}, ` +
       `${version} = row.${version} + input.count FROM input, locked ` +
       `WHERE row.${key} = input.key AND locked.key = input.key AND NOT input.is_new ` +
       `RETURNING input.key AS key, row.${version} AS version), ` +

@@ -1,10 +1,11 @@
 import { reasonOf } from "../../process/reason.ts";
-import { haveSameTexts, type ParameterType } from "../views/parameter_type.ts";
-import { resultMistakes, type View, type ViewMistake, withParameters } from "../views/view.ts";
+import type { ParameterType } from "../views/parameter_type.ts";
+import { type View, withParameters } from "../views/view.ts";
 import type { InspectedView } from "../base/backend.ts";
 import { quotedNames, type TableNames } from "../base/table.ts";
 import {
   CHILDREN,
+  HAS_PUBLICATION,
   hasOld,
   type Identity,
   IDENTITY_COLUMNS,
@@ -13,23 +14,25 @@ import {
   PUBLICATION,
 } from "./publication.ts";
 import { isRefusal, type Session } from "./session.ts";
+import {
+  checkPair,
+  checkUse,
+  describeTypes,
+  KeyCheck,
+  parametersOf,
+  type ServerType,
+  type ViewParameter,
+} from "./view_types.ts";
 
 const NAME = "leased_view";
-const TYPES: ReadonlyMap<string, ParameterType> = new Map([
-  ["smallint", "smallint"],
-  ["integer", "integer"],
-  ["bigint", "bigint"],
-  ["text", "text"],
-  ["character varying", "text"],
-  ["uuid", "uuid"],
-  ["boolean", "boolean"],
-]);
-const TYPE_NAMES =
-  "SELECT format_type(each::oid, NULL) AS name FROM unnest(string_to_array($1, ',')) AS each";
+/** A name that `catalogState` would not find. */
+const CODED_NAME = /u&"/i;
+/** The row of a view's result: no name that a column of it would have. */
+const ROW = '"the row of leased"';
 const TABLE = "SELECT oid::text AS oid, oid = to_regclass($2) AS is_rows, " +
   "relkind = 'r' AND NOT relispartition AS is_table, relpersistence = 'p' AS is_logged, " +
-  `${IDENTITY_COLUMNS} AS identity, ${IS_PUBLISHED} AS is_published FROM pg_class WHERE oid = to_regclass($1)`;
-const COLUMNS = "SELECT attname AS name, format_type(atttypid, NULL) AS type, " +
+  `${IDENTITY_COLUMNS} AS identity, ${IS_PUBLISHED} AS is_published, ${HAS_PUBLICATION} AS has_publication FROM pg_class WHERE oid = to_regclass($1)`;
+const COLUMNS = "SELECT attname AS name, atttypid::text AS type, " +
   "collisdeterministic IS FALSE AS is_loose FROM pg_attribute LEFT JOIN pg_collation ON pg_collation.oid = attcollation " +
   "WHERE attrelid = $1::oid AND attnum > 0 AND NOT attisdropped";
 const OID = "SELECT to_regclass($1)::oid::text AS oid";
@@ -39,7 +42,13 @@ interface Table {
   readonly oid: string;
   readonly identity: Identity;
   readonly isPublished: boolean;
-  readonly columns: ReadonlyMap<string, { readonly type: string; readonly isLoose: boolean }>;
+  readonly hasPublication: boolean;
+  readonly columns: ReadonlyMap<string, ServerType>;
+}
+
+/** The server's description of a view. */
+export interface InspectedPostgresView extends InspectedView {
+  readonly check: KeyCheck;
 }
 
 /** Returns the statement that makes a view's value: the column `data`, in bytes. */
@@ -47,10 +56,10 @@ export function statementOf(view: View): string {
   const query = withParameters(view, (index) => `$${index + 1}`);
   switch (view.result) {
     case "object":
-      return `SELECT convert_to(row_to_json(q)::text, 'UTF8') AS data FROM (${query}\n) AS q LIMIT 1`;
+      return `SELECT convert_to(row_to_json(${ROW})::text, 'UTF8') AS data FROM (${query}\n) AS ${ROW} LIMIT 1`;
     case "array":
-      return "SELECT convert_to('[' || coalesce(string_agg(row_to_json(q)::text, ','), '') || ']', 'UTF8') AS data " +
-        `FROM (${query}\n) AS q`;
+      return `SELECT convert_to('[' || coalesce(string_agg(row_to_json(${ROW})::text, ','), '') || ']', 'UTF8') AS data ` +
+        `FROM (${query}\n) AS ${ROW}`;
     case "raw":
       return `SELECT convert_to(q.value::text, 'UTF8') AS data FROM (${query}\n) AS q (value) LIMIT 1`;
   }
@@ -60,7 +69,7 @@ export function statementOf(view: View): string {
  * Asks the server what a view is made of.
  *
  * @param oids Receives the tables that the view's changes name.
- * @param mistakes Receives what makes the view unusable.
+ * @param complain Called with each reason why the view is unusable.
  * @returns Null when its query cannot be prepared.
  */
 export async function inspectView(
@@ -68,39 +77,47 @@ export async function inspectView(
   view: View,
   names: TableNames,
   oids: Map<string, string>,
-  mistakes: ViewMistake[],
-): Promise<InspectedView | null> {
-  const complain = (text: string): void => {
-    mistakes.push({ line: view.line, text: `view ${view.name}: ${text}` });
-  };
-  const types = await typesOf(session, view, complain);
-  if (types === null) return null;
+  complain: (text: string) => void,
+): Promise<InspectedPostgresView | null> {
+  if (CODED_NAME.test(view.query)) complain('it writes a name as U&"…": write it as it is');
+  const parameters = await parametersOf(session, view, complain);
+  if (parameters === null) return null;
   const named = new Set<string>();
+  const keyed = new Set<number>();
+  const keyColumns = new Map<string, Map<string, ParameterType>>();
   for (const { table, keys } of view.changes) {
     const found = await findTable(session, table, names, complain);
     if (found === null) continue;
     oids.set(table, found.oid);
     named.add(found.oid);
-    if (!found.isPublished) {
-      complain(
-        `table ${table} is not in the publication ${PUBLICATION} with all its changes: ${INIT_ADVICE}`,
-      );
-    }
+    // In this order: a table without a key for the log must not be published.
     if (found.identity === null) {
       complain(
         `table ${table} has no key for the log, without which writes to it fail: ` +
           `add a primary key that is not deferrable, or ALTER TABLE ${table} REPLICA IDENTITY FULL`,
       );
+    } else if (!found.isPublished) {
+      const isMissing = found.hasPublication
+        ? `table ${table} is not in the publication ${PUBLICATION} with all its changes`
+        : `there is no publication ${PUBLICATION}`;
+      complain(`${isMissing}: ${INIT_ADVICE}`);
     }
+    const used = new Map<string, ParameterType>();
+    keyColumns.set(table, used);
     for (const template of keys) {
       for (const [index, name] of template.names.entries()) {
-        checkColumn(found, table, name, types[index]!, complain);
+        keyed.add(index);
+        const type = found.columns.get(name)?.type ?? null;
+        if (type !== null) used.set(name, type);
+        const parameter = view.keys.names[index]!;
+        checkColumn(found, table, name, parameters[index]!, parameter, complain);
       }
     }
   }
   const plan = await planOf(session, view, complain);
   if (plan === null) return null;
   if (plan.locks) complain("its query locks rows");
+  await checkUse(session, view, parameters, keyed, plan.text, complain);
   for (const { table, oid } of plan.tables) {
     if (!named.has(oid)) complain(`its query reads table ${table}, which changes must name`);
   }
@@ -113,43 +130,15 @@ export async function inspectView(
   }
   return {
     view,
-    types,
+    types: parameters.map(({ type }) => type),
+    columns: keyColumns,
+    check: new KeyCheck(parameters),
     tables: plan.tables.map(({ table }) => table),
     scans: plan.scans,
   };
 }
 
 const INIT_ADVICE = "let the owner start `leased rows init --follow --views <file> --run`";
-
-/** @returns The types of the parameters; null: the query cannot be prepared. */
-async function typesOf(
-  session: Session,
-  view: View,
-  complain: (text: string) => void,
-): Promise<ParameterType[] | null> {
-  const query = withParameters(view, (index) => `$${index + 1}`);
-  let described;
-  try {
-    described = await session.describe(`SELECT * FROM (${query}\n) AS q`);
-  } catch (error) {
-    if (!isRefusal(error)) throw error;
-    complain(reasonOf(error));
-    return null;
-  }
-  for (const text of resultMistakes(view, described.columns)) complain(text);
-  const rows = await session.query(TYPE_NAMES, [described.parameterTypes.join()]);
-  const types = view.keys.names.map((name, index) => {
-    const found = rows[index]!["name"] as string;
-    const type = TYPES.get(found);
-    if (type !== undefined) return type;
-    complain(
-      `{${name}} is ${found}: must be an integer, text, uuid or boolean, whose values have one ` +
-        `text each; cast it, as in {${name}}::text`,
-    );
-    return null;
-  });
-  return types.every((type) => type !== null) ? types : null;
-}
 
 async function findTable(
   session: Session,
@@ -179,13 +168,15 @@ async function findTable(
   }
   const oid = row["oid"] as string;
   const columns = await session.query(COLUMNS, [oid]);
+  const types = await describeTypes(session, columns.map(({ type }) => type as string));
   return {
     oid,
     identity: identityOf(row),
     isPublished: row["is_published"] === true,
-    columns: new Map(columns.map(({ name, type, is_loose }) => [
+    hasPublication: row["has_publication"] === true,
+    columns: new Map(columns.map(({ name, is_loose }, index) => [
       name as string,
-      { type: type as string, isLoose: is_loose === true },
+      { ...types[index]!, isLoose: is_loose === true },
     ])),
   };
 }
@@ -194,20 +185,15 @@ function checkColumn(
   { identity, columns }: Table,
   table: string,
   name: string,
-  type: ParameterType,
+  parameter: ViewParameter,
+  parameterName: string,
   complain: (text: string) => void,
 ): void {
   const column = columns.get(name);
   if (column === undefined) return complain(`table ${table} has no column ${name}`);
-  const own = TYPES.get(column.type);
-  if (own === undefined || !haveSameTexts(own, type)) {
-    return complain(`column ${name} of ${table} is ${column.type}, and the parameter ${type}`);
-  }
-  if (column.isLoose) {
-    return complain(
-      `column ${name} of ${table} has a nondeterministic collation: one row has several keys`,
-    );
-  }
+  const mistakes: string[] = [];
+  checkPair(column, `${name} of ${table}`, parameter, parameterName, (text) => mistakes.push(text));
+  if (mistakes.length > 0) return complain(mistakes[0]!);
   if (hasOld(identity, name)) return;
   complain(
     `the log has no old ${name} of a row of ${table}: ALTER TABLE ${table} REPLICA IDENTITY FULL`,
@@ -226,6 +212,7 @@ interface Plan {
   readonly tables: readonly { readonly table: string; readonly oid: string }[];
   readonly scans: readonly string[];
   readonly locks: boolean;
+  readonly text: string;
 }
 
 /** Looks at a plan that serves every value of the parameters. @returns Null: the server refuses. */
@@ -266,6 +253,7 @@ async function planOf(
       tables: [...found].map(([table, oid]) => ({ table, oid })),
       scans: [...scans],
       locks,
+      text: JSON.stringify(Plan),
     };
   } catch (error) {
     if (!isRefusal(error)) throw error;

@@ -51,8 +51,8 @@ interface Progress {
 /** The writes of a backend: groups, each in a transaction, and their outcomes. */
 export class Writes {
   readonly #pool: Pool;
-  readonly #types: ColumnTypes;
-  readonly #statements: Statements;
+  #types: ColumnTypes;
+  #statements: Statements;
   readonly #timeoutMs: number;
   readonly #nowUnixMs: () => number;
   /** The server's processes that have not answered a COMMIT, by token. */
@@ -69,6 +69,12 @@ export class Writes {
     this.#statements = statements;
     this.#timeoutMs = pool.settings.timeoutMs;
     this.#nowUnixMs = nowUnixMs;
+  }
+
+  /** Writes to columns of other types from here on. */
+  use(types: ColumnTypes, statements: Statements): void {
+    this.#types = types;
+    this.#statements = statements;
   }
 
   /**

@@ -118,3 +118,67 @@ testDatabases("a session keeps its commits when the server's settings change", a
     await session.close();
   }
 }, ["PostgreSQL"]);
+
+/** Ends a start-up message with these settings: it has no others. */
+function startup(
+  message: Uint8Array<ArrayBuffer>,
+  names: readonly string[],
+): Uint8Array<ArrayBuffer> {
+  const words = new TextDecoder().decode(message.subarray(8)).split("\0");
+  const kept = words.flatMap((name, index) =>
+    index % 2 === 0 && names.includes(name) ? [name, words[index + 1]!] : []
+  );
+  const body = new TextEncoder().encode(`${kept.join("\0")}\0\0`);
+  const made = new Uint8Array(8 + body.length);
+  made.set(message.subarray(0, 8));
+  made.set(body, 8);
+  new DataView(made.buffer).setUint32(0, made.length);
+  return made;
+}
+
+testDatabases(
+  "a connection pooler that drops the settings of sessions is named",
+  async ({ url }) => {
+    const direct = new URL(url);
+    using pooler = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const serving = (async () => {
+      using client = await pooler.accept();
+      using server = await Deno.connect({ hostname: "127.0.0.1", port: Number(direct.port) });
+      const buffer = new Uint8Array(4096);
+      const length = await client.read(buffer);
+      await server.write(startup(buffer.slice(0, length!), ["user", "database"]));
+      await Promise.allSettled([
+        client.readable.pipeTo(server.writable, { preventClose: true }),
+        server.readable.pipeTo(client.writable, { preventClose: true }),
+      ]);
+    })();
+    const pooled = new URL(url);
+    pooled.port = `${pooler.addr.port}`;
+    const error = await assertRejects(
+      () => Session.open({ url: pooled.href, timeoutMs: 60_000 }),
+      Error,
+      "settings of sessions do not reach the server: a connection pooler such as pgbouncer",
+    );
+    assertEquals(error.message.includes("give --db the address of PostgreSQL itself"), true);
+    await serving.catch(() => {});
+  },
+  ["PostgreSQL"],
+);
+
+Deno.test("a connection pooler that refuses the settings of sessions is named", async () => {
+  using pooler = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const serving = (async () => {
+    using client = await pooler.accept();
+    await client.read(new Uint8Array(4096));
+    const fields = "SFATAL\0C08P01\0Munsupported startup parameter: jit\0\0";
+    const reply = new TextEncoder().encode(`E\0\0\0\0${fields}`);
+    new DataView(reply.buffer).setUint32(1, reply.length - 1);
+    await client.write(reply);
+  })();
+  await assertRejects(
+    () => Session.open({ url: `postgres://u@127.0.0.1:${pooler.addr.port}/d`, timeoutMs: 60_000 }),
+    Error,
+    "unsupported startup parameter: jit: a connection pooler such as pgbouncer",
+  );
+  await serving;
+});

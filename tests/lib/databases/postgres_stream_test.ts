@@ -13,7 +13,10 @@ import { Views } from "../../../lib/databases/views/view.ts";
 const ROWS = 70_000;
 /** Keys, or transactions, that wait before the connection is read no further. */
 const WAITING_MAX = 5_000;
-const NO_VIEWS = new ViewMapping(Views.NONE);
+const NO_VIEWS = {
+  followed: { mapping: new ViewMapping(Views.NONE), words: "kv", state: "cat" },
+  findMended: () => Promise.resolve(null),
+};
 const SLOT: Slot = {
   name: "leased_5",
   published: "published",
@@ -62,7 +65,7 @@ class Log {
       use: (): Promise<unknown> => {
         log.uses++;
         if (log.failure !== null) return Promise.reject(log.failure);
-        return Promise.resolve(log.uses === 1 ? given : 4_096);
+        return Promise.resolve(log.uses === 1 ? [given, null] : 4_096);
       },
       query: (): Promise<unknown> => {
         const snapshot = log.snapshots.shift();
@@ -74,7 +77,8 @@ class Log {
       pool as unknown as Pool,
       DEFAULT_TABLE,
       false,
-      () => NO_VIEWS,
+      NO_VIEWS,
+      false,
     );
     if (begins) await log.#begin();
     return log;
@@ -395,6 +399,19 @@ Deno.test("callers get sessions in the order of their arrival, at most so many a
     assertEquals(served, [0, 1, 2, 3, 4].slice(0, caller + 2));
     ends[caller]!();
     await callers[caller];
+  }
+  // Those that were given from one caller to the next are no more than before.
+  const later = [5, 6, 7].map((caller) =>
+    pool.use(() => {
+      served.push(caller);
+      return new Promise<void>((resolve) => ends.push(resolve));
+    })
+  );
+  await new Promise((resolve) => setTimeout(resolve));
+  assertEquals(served.slice(5), [5, 6]);
+  for (let caller = 5; caller < 8; caller++) {
+    ends[caller]!();
+    await later[caller - 5];
   }
   assertEquals(sessions.opened.length, 2);
   await pool.close();

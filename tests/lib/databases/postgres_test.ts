@@ -11,6 +11,9 @@ import { postgresSchema } from "../../../lib/databases/base/schema.ts";
 import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";
 import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import { reasonOf } from "../../../lib/process/reason.ts";
+import { sharedPostgres } from "../../support/servers/databases.ts";
+import { HAS_POSTGRES } from "../../support/servers/postgres.ts";
+import { needs } from "../../support/needs/needs.ts";
 import { EDIT_FORMS } from "../../support/edits.ts";
 import type { RowBackend } from "../../support/single_rows.ts";
 import { Relay } from "../../support/servers/relay.ts";
@@ -287,3 +290,31 @@ testPostgres(
     );
   },
 );
+
+Deno.test("PostgreSQL: a key that the database's encoding lacks fails no read of another key", {
+  ...needs("PostgreSQL", HAS_POSTGRES),
+}, async () => {
+  const server = await sharedPostgres();
+  const url = server.urlOf("latin1");
+  await server.execute(
+    "CREATE DATABASE latin1 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0",
+    server.urlOf("postgres"),
+  );
+  await server.execute("CREATE TABLE kv (key text PRIMARY KEY, value bytea)", url);
+  await withBackend(url, async (backend, epoch) => {
+    const straße = latin1Text(new TextEncoder().encode("straße"));
+    const writes = ["a", straße].map((key, tokenId) => ({
+      ...{ key, edit: set("1"), tokenId, owner: "" },
+    }));
+    await backend.writeGroup(writes, epoch);
+    const euro = latin1Text(new TextEncoder().encode("€"));
+    const keys = ["a", euro, straße, "none"];
+    const found = await backend.readMany(keys);
+    assertEquals(found.map(({ row }) => row !== null), [true, false, true, false]);
+    assertEquals(found.map(({ epoch }) => epoch), keys.map(() => epoch));
+    assertMatch(found[1]!.problem!, /has no equivalent in encoding "LATIN1"/);
+    assertEquals(found.map(({ problem }) => problem === undefined), [true, false, true, true]);
+    await assertRejects(() => backend.readMany([euro]), Error, "LATIN1");
+    await assertRejects(() => backend.readMany([euro, euro]), Error, "LATIN1");
+  });
+});
