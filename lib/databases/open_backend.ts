@@ -28,38 +28,40 @@ interface PostgresModule {
 /** How to reach the database. */
 export interface DatabaseOptions {
   readonly database: Database;
-  readonly databaseConnectionsMax: number;
-  readonly databaseTimeoutMs: number;
+  readonly dbConnections: number;
+  readonly dbTimeoutMs: number;
   readonly names: TableNames;
+  /** Most bytes of a view's value; left out: there is no limit. */
+  readonly resultBytesMax?: number;
 }
 
 /** How to ask the database of views. */
 export type InspectionOptions = Pick<
   DatabaseOptions,
-  "database" | "names" | "databaseTimeoutMs"
+  "database" | "names" | "dbTimeoutMs"
 >;
 
 /** Opens the database, and creates missing tables. @throws The database's error. */
 export async function openBackend(options: DatabaseOptions): Promise<Backend> {
-  const { database, names, databaseTimeoutMs } = options;
+  const { database, names, dbTimeoutMs } = options;
   if (database.kind === "sqlite") {
-    return new SqliteBackend(database.path, names, databaseTimeoutMs);
+    return new SqliteBackend(database.path, names, dbTimeoutMs, Date.now, options.resultBytesMax);
   }
   const { openPostgres } = await loadPostgres();
   return await openPostgres(database.url, names, {
-    connectionsMax: options.databaseConnectionsMax,
-    timeoutMs: databaseTimeoutMs,
+    connectionsMax: options.dbConnections,
+    timeoutMs: dbTimeoutMs,
   });
 }
 
 /** Asks the database of views, and makes nothing there. @throws The database's error. */
 export async function inspectViews(
-  { database, names, databaseTimeoutMs }: InspectionOptions,
+  { database, names, dbTimeoutMs }: InspectionOptions,
   views: Views,
 ): Promise<InspectedViews> {
   if (database.kind === "sqlite") return inspectSqliteViews(database.path, views, names);
   const { inspectPostgresViews } = await loadPostgres();
-  return await inspectPostgresViews(database.url, views, names, databaseTimeoutMs);
+  return await inspectPostgresViews(database.url, views, names, dbTimeoutMs);
 }
 
 /** @throws When the lock file of the process does not name the driver, or it cannot be downloaded. */

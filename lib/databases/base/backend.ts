@@ -1,5 +1,6 @@
 import type { ParameterType } from "../views/parameter_type.ts";
-import type { View, ViewMistake, Views } from "../views/view.ts";
+import type { KeyColumns } from "../views/view_mapping.ts";
+import type { BrokenView, View, Views } from "../views/view.ts";
 import type { ChangeStream } from "./changes.ts";
 
 /** A row of the table. */
@@ -95,8 +96,15 @@ export interface ViewKey {
   readonly values: readonly string[];
 }
 
+/** The database is no longer the one that was opened: it answers nothing more, and what is cached may be old. */
+export class GoneError extends Error {
+  override readonly name = "GoneError";
+}
+
 /** Views that the database knows. */
 export interface PreparedViews {
+  /** Those that no longer fit the schema: nothing of them is kept, and they are read where their queries run. */
+  readonly broken: readonly BrokenView[];
   /**
    * Reads views and the epoch in one snapshot.
    *
@@ -112,6 +120,8 @@ export interface PreparedViews {
 export interface InspectedView {
   readonly view: View;
   readonly types: readonly ParameterType[];
+  /** Columns of the tables that its changes name. */
+  readonly columns: KeyColumns;
   /** Tables that its plan reads. */
   readonly tables: readonly string[];
   /** Tables that it scans. */
@@ -123,7 +133,7 @@ export interface InspectedViews {
   /** Those whose queries it understands, in their order. */
   readonly inspected: readonly InspectedView[];
   /** Why views cannot be used; empty: all can. */
-  readonly mistakes: readonly ViewMistake[];
+  readonly broken: readonly BrokenView[];
 }
 
 /**
@@ -189,14 +199,21 @@ export interface Backend {
    * @throws When the log cannot be followed, with the remedy.
    */
   openChanges(evicts: boolean): Promise<ChangeStream>;
-  /** Returns the end of the log: every transaction whose commit has returned is before it. */
+  /**
+   * Returns the end of the log: every transaction whose commit has returned is before it, also one that did not wait
+   * for the disk.
+   */
   endOfLog(): Promise<bigint>;
+  /** As `endOfLog`, without writing to the log: commits that did not wait for the disk may be behind it. */
+  endOfLogOnDisk(): Promise<bigint>;
   /**
    * Makes what `openChanges` needs, for the owner of the tables. Changes nothing the second time.
    *
-   * @returns What the server lacks before it can be followed, with the remedy; null: nothing.
+   * @returns What the server lacks before it can or should be followed, with the remedy; null: nothing.
    */
   prepareChanges(views: Views): Promise<string | null>;
+  /** Takes away what `prepareChanges` has made, and what the database keeps for the origin. */
+  endChanges(): Promise<void>;
   /** Deletes rows whose time has come. Readers do not see them any more. */
   purgeExpired(): Promise<void>;
   /** Forgets the tokens that were applied before `beforeUnixMs`, in Unix milliseconds. */

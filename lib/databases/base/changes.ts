@@ -11,8 +11,15 @@ export interface Changes extends KeySet {
   readonly position: bigint;
 }
 
+/** The log can be opened when something in the database has ended, which the message names. */
+export class LogBusyError extends Error {
+  override readonly name = "LogBusyError";
+}
+
 /** The database's log from the confirmed position on. */
 export interface ChangeStream {
+  /** What operators should change in the database; null: nothing. */
+  readonly warning: string | null;
   /** Why changes before it may be missing; null: none is. Everything is to be emptied before `begin`. */
   readonly gap: string | null;
   /** The last position in the log that is known. */

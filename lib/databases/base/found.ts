@@ -44,3 +44,8 @@ export function resultOf(
   const expiresUnixSec = Math.floor(nowUnixMs / 1000) + maxAgeSec;
   return { row: { ...row, expiresUnixSec }, version: VIEW_VERSION, epoch };
 }
+
+/** Returns the result of a view that cannot be read. @param reason Without the view's name. */
+export function problemOf(view: View, reason: string, epoch: number): Found {
+  return { row: null, version: 0, epoch, isKept: false, problem: `view ${view.name}: ${reason}` };
+}

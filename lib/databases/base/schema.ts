@@ -28,11 +28,22 @@ CREATE INDEX IF NOT EXISTS leased_applied_at ON leased_applied (at);
 `;
 }
 
-/** Returns the statements that create the table of changes of an SQLite file, which triggers write. */
-export function sqliteFollowSchema(): string {
+/** Changes that an SQLite file keeps at most while no origin reads them. */
+export const CHANGES_MAX = 1_000_000;
+/** How often their number is looked at, in changes. */
+const BOUND_EVERY = 1000;
+
+/**
+ * Returns the statements that create the table of changes of an SQLite file, which triggers write. The oldest changes
+ * go when there are too many: the next origin then finds that it has not followed this schema.
+ *
+ * @param changesMax After how many changes; tests set fewer.
+ */
+export function sqliteFollowSchema(changesMax = CHANGES_MAX): string {
   return `CREATE TABLE IF NOT EXISTS leased_changes (id INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB);
 CREATE TABLE IF NOT EXISTS leased_follow (one INTEGER PRIMARY KEY CHECK (one = 1), own INTEGER NOT NULL, followed INTEGER NOT NULL);
 INSERT OR IGNORE INTO leased_follow VALUES (1, 0, 0);
+CREATE TRIGGER IF NOT EXISTS leased_changes_bound AFTER INSERT ON leased_changes WHEN NEW.id % ${BOUND_EVERY} = 0 BEGIN UPDATE leased_follow SET followed = 0 WHERE EXISTS (SELECT 1 FROM leased_changes WHERE id <= NEW.id - ${changesMax}); DELETE FROM leased_changes WHERE id <= NEW.id - ${changesMax}; END;
 `;
 }
 

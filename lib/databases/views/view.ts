@@ -35,6 +35,25 @@ export interface ViewMistake {
   readonly text: string;
 }
 
+/** A view whose changes the log would not have, or whose query the database refuses. */
+export interface BrokenView {
+  readonly view: View;
+  readonly reason: string;
+}
+
+/** Returns broken views as mistakes of the file: a reason once, at the first view that has it. */
+export function mistakesOf(broken: readonly BrokenView[]): ViewMistake[] {
+  const byReason = Map.groupBy(broken, ({ reason }) => reason);
+  return [...byReason].map(([reason, all]) => {
+    const [{ line, name }, ...others] = [...new Set(all.map(({ view }) => view))] as [
+      View,
+      ...View[],
+    ];
+    const more = others.length === 0 ? "" : ` and ${others.length} more`;
+    return { line, text: `view ${name}${more}: ${reason}` };
+  });
+}
+
 /** The file of views, or one of its views, cannot be used. */
 export class ViewsError extends Error {
   override readonly name = "ViewsError";

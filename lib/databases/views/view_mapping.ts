@@ -1,17 +1,30 @@
 import type { KeyRange } from "./key_set.ts";
 import { KEY_LENGTH_MAX } from "../../../store/limits.ts";
 import type { KeyTemplate } from "./key_template.ts";
+import { type ParameterType, textInKey } from "./parameter_type.ts";
 import type { Views } from "./view.ts";
 
 /** Returns the value of a column, UTF-8, a character a byte; null: it is NULL or not known. */
 export type ColumnValue = (name: string) => string | null;
 
+/** Types of columns that templates of keys name, by the names of tables and columns. */
+export type KeyColumns = ReadonlyMap<string, ReadonlyMap<string, ParameterType>>;
+
 /** Which keys of views concern the changes of each table. */
 export class ViewMapping {
   readonly #templates = new Map<string, KeyTemplate[]>();
+  readonly #columns: KeyColumns;
 
-  /** @param views Their tables by the names that `tableOf` returns. */
-  constructor(views: Views, tableOf: (name: string) => string = (name) => name) {
+  /**
+   * @param views Their tables by the names that `tableOf` returns.
+   * @param columns By the same names. Of others, a key has the text that the log has.
+   */
+  constructor(
+    views: Views,
+    tableOf: (name: string) => string = (name) => name,
+    columns: KeyColumns = new Map(),
+  ) {
+    this.#columns = columns;
     for (const { changes } of views.all) {
       for (const { table, keys } of changes) {
         const name = tableOf(table);
@@ -27,6 +40,12 @@ export class ViewMapping {
   /** Returns the templates of a table's keys; their parameters are its columns. */
   templatesOf(table: string): readonly KeyTemplate[] {
     return this.#templates.get(table) ?? [];
+  }
+
+  /** Returns the text in keys for the text that the log has of a column; null: it is not known. */
+  textInKey(table: string, name: string, text: string): string | null {
+    const type = this.#columns.get(table)?.get(name);
+    return type === undefined ? text : textInKey(text, type);
   }
 }
 

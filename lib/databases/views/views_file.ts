@@ -13,6 +13,10 @@ import {
 
 /** Longest age of a value, in seconds: a year. */
 const MAX_AGE_SEC = 365 * 24 * 3600;
+/** What a query says to readers, and its texts and quoted names. */
+export const COMMENT_OR_QUOTED =
+  /--[^\n]*|\/\*[^]*?\*\/|[eE]'(?:[^'\\]|''|\\[^])*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\$(\w*)\$[^]*?\$\1\$/g;
+const COMMENT = /^(?:--|\/\*)/;
 const FIELDS = ["query", "value", "max-age", "changes"];
 
 /**
@@ -100,12 +104,29 @@ class ViewsReader {
     const maxAgeSec = this.#maxAge(members.get("max-age"), label);
     const changes = this.#changes(members.get("changes"), keys, node, label);
     if (keys === null || query === null) return null;
-    for (const parameter of keys.names) {
-      if (query.includes(`{${parameter}}`)) continue;
-      this.addMistake(node.offset, `${label}: {${parameter}} is not in its query`);
-    }
+    this.#checkParameters(keys, query, node, members.get("query")!, label);
     const line = this.#lineOf(node.parent!.offset);
     return { name, keys, query, result, maxAgeSec, changes, line };
+  }
+
+  /** @param node The view. @param written Its query in the file. */
+  #checkParameters(
+    keys: KeyTemplate,
+    query: string,
+    node: Node,
+    written: Node,
+    label: string,
+  ): void {
+    const texts = (query.match(COMMENT_OR_QUOTED) ?? []).filter((part) => !COMMENT.test(part));
+    const rest = query.replaceAll(COMMENT_OR_QUOTED, " ");
+    for (const parameter of keys.names.map((name) => `{${name}}`)) {
+      if (texts.some((text) => text.includes(parameter))) {
+        const mistake = `${label}: ${parameter} stands in quotes: write it without them`;
+        this.addMistake(written.offset, mistake);
+      } else if (!rest.includes(parameter)) {
+        this.addMistake(node.offset, `${label}: ${parameter} is not in its query`);
+      }
+    }
   }
 
   #checkKeys(keys: KeyTemplate, node: Node, label: string): void {
@@ -116,7 +137,8 @@ class ViewsReader {
       Uint8Array.from(keys.prefix, (letter) => letter.charCodeAt(0)),
     );
     if (this.#rowPrefixes.some((prefix) => begin.startsWith(prefix))) return;
-    this.addMistake(node.offset, `${label}: its keys are no rows: start with --rows ${begin}, too`);
+    const mistake = `${label}: keys that begin with ${begin} were no rows at the start: `;
+    this.addMistake(node.offset, `${mistake}start the server again`);
   }
 
   #query(node: Node | undefined, parent: Node, label: string): string | null {

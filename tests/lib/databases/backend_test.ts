@@ -370,7 +370,11 @@ Deno.test("SQLite: a file that was deleted while it is open is noticed, and writ
     kind: "failed",
     reason: `${database.folder}/rows.db: the file was deleted or replaced`,
   });
-  await assertRejects(() => backend.readEpoch(), Error, "the file was deleted or replaced");
+  for (
+    const ask of [() => backend.readEpoch(), () => backend.read(KEY), () => backend.endOfLog()]
+  ) {
+    await assertRejects(ask, Error, "the file was deleted or replaced");
+  }
   await backend.close();
 });
 

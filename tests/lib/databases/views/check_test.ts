@@ -6,7 +6,12 @@ import {
   type TestDatabase,
   testDatabases,
 } from "../../../support/servers/databases.ts";
-import { launchOrigin, runInit, startOrigin } from "../../../support/servers/origin_process.ts";
+import {
+  launchOrigin,
+  runInit,
+  startNode,
+  startOrigin,
+} from "../../../support/servers/origin_process.ts";
 import { path, until } from "../../../support/servers/server_process.ts";
 
 const VIEWS = path("examples/views.jsonc");
@@ -48,6 +53,7 @@ testDatabases(
     const before = await check(["check", VIEWS, ...db, ...change]);
     assertEquals(before.code, 1);
     assertStringIncludes(before.stderr, "start `leased rows init --follow --views <file> --run`");
+    assertEquals(before.stderr.match(/ init --follow /g)!.length, 1, before.stderr);
     const folder = [database.folder, path("examples")].filter((each) => each !== "").join();
     const place = { url: database.url, folder };
     const init = await runInit(place, ["--follow", "--views", VIEWS, "--run"]);
@@ -57,8 +63,7 @@ testDatabases(
     assertStringIncludes(stdout, "product: deletes product:1 category:2:after:* products\n");
     assertStringIncludes(stdout, "products\n  parameters: none\n  reads: ");
 
-    const rows = ["--rows", "product:,category:,products"];
-    await using origin = await startOrigin(place, ["--follow", "--views", VIEWS, ...rows]);
+    await using origin = await startOrigin(place, ["--follow", "--views", VIEWS]);
     using client = await origin.connect();
     const read = async (key: string): Promise<string> => {
       await client.send(`get ${key}\r\n`);
@@ -77,6 +82,29 @@ testDatabases(
     await until(async () => await read("category:2:after:0") === games);
   },
 );
+
+testDatabases("the keys of views are rows, others only with --rows", async (database) => {
+  await execute(database, SHOP);
+  const folder = [database.folder, path("examples")].filter((each) => each !== "").join();
+  const place = { url: database.url, folder };
+  const options = ["--follow", "--views", VIEWS];
+  const init = await runInit(place, [...options, "--run"]);
+  assertEquals(init.code, 0, init.stderr);
+  const rows = async (rowsOptions: readonly string[], prefixes: string): Promise<string> => {
+    await using origin = await startOrigin(place, [...options, ...rowsOptions, "--take-over"]);
+    await using node = await startNode([origin], ["--rows", prefixes]);
+    using client = await origin.connect();
+    using atNode = await node.connect();
+    for (const each of [client, atNode]) {
+      await each.ask("get products\r\n", "VALUE products 0 1\r\n3\r\nEND\r\n");
+    }
+    await client.ask("set kv:a 0 0 1\r\n1\r\n", "STORED\r\n");
+    return await client.stat("database_write_count", "rows");
+  };
+  assertEquals(await rows([], "products,product:,category:"), "0");
+  assertEquals(await rows(["--rows", "kv:,cat"], "kv:,product:,products,cat"), "1");
+  assertEquals(await rows(["--rows", "*"], "*"), "1");
+});
 
 Deno.test("leased views check: mistakes of the command line, the file and the database", async () => {
   const folder = await Deno.makeTempDir();

@@ -17,7 +17,7 @@ import { needs } from "../../../support/needs/needs.ts";
 
 const SHOP = `
 CREATE TABLE product (id INTEGER PRIMARY KEY, name TEXT, category TEXT);
-CREATE TABLE price (product_id INTEGER PRIMARY KEY, cents INTEGER, rate NUMERIC);
+CREATE TABLE price (product_id INTEGER PRIMARY KEY, cents INTEGER, rate REAL);
 CREATE INDEX by_category ON product (category);
 `;
 const TIMEOUT_MS = 30_000;
@@ -69,19 +69,19 @@ async function inspect({ url }: TestDatabase, file: string): Promise<InspectedVi
   const found = url.startsWith("sqlite:")
     ? inspectSqliteViews(url.slice("sqlite:".length), views, DEFAULT_TABLE)
     : await inspectPostgresViews(url, views, DEFAULT_TABLE, TIMEOUT_MS);
-  return { ...found, mistakes: found.mistakes.filter(({ text }) => !/ init --follow /.test(text)) };
+  return { ...found, broken: found.broken.filter(({ reason }) => !/ init --follow /.test(reason)) };
 }
 
 async function assertMistake(database: TestDatabase, file: string, part: string): Promise<void> {
-  const texts = (await inspect(database, file)).mistakes.map(({ text }) => text);
+  const texts = (await inspect(database, file)).broken.map(({ reason }) => reason);
   assertEquals(texts.length, 1, `${file}: ${texts.join("; ")}`);
   assertStringIncludes(texts[0]!, part);
 }
 
 testDatabases("parameters, tables and scans of views", async (database) => {
   await execute(database, SHOP);
-  const { inspected, mistakes } = await inspect(database, PRODUCT);
-  assertEquals(mistakes, []);
+  const { inspected, broken } = await inspect(database, PRODUCT);
+  assertEquals(broken, []);
   const [{ types, tables, scans }] = inspected as [InspectedViews["inspected"][number]];
   const integer = database.folder === "" ? "integer" : "bigint";
   assertEquals([types, scans], [[integer], []]);
@@ -122,10 +122,10 @@ Deno.test("SQLite: one missing trigger is a mistake", async () => {
   const views = parseViews(text, "views.jsonc", ["v:"]);
   await Deno.writeTextFile(`${folder}/views.jsonc`, text);
   await runInit({ url, folder }, ["--follow", "--views", `${folder}/views.jsonc`, "--run"]);
-  assertEquals(inspectSqliteViews(path, views, DEFAULT_TABLE).mistakes, []);
+  assertEquals(inspectSqliteViews(path, views, DEFAULT_TABLE).broken, []);
   await execute({ url } as TestDatabase, "DROP TRIGGER leased_change_updated_product");
-  const [mistake] = inspectSqliteViews(path, views, DEFAULT_TABLE).mistakes;
-  assertStringIncludes(mistake!.text, "the triggers of its tables are missing or old");
+  const [broken] = inspectSqliteViews(path, views, DEFAULT_TABLE).broken;
+  assertStringIncludes(broken!.reason, "the triggers of its tables are missing or old");
   await Deno.remove(folder, { recursive: true });
 });
 
@@ -141,7 +141,7 @@ Deno.test({
     });
     await assertMistake(database, byCategory, "ALTER TABLE product REPLICA IDENTITY FULL");
     await execute(database, "ALTER TABLE product REPLICA IDENTITY FULL");
-    assertEquals((await inspect(database, byCategory)).mistakes, []);
+    assertEquals((await inspect(database, byCategory)).broken, []);
     await execute(database, "ALTER TABLE price REPLICA IDENTITY NOTHING");
     const price = "SELECT cents FROM price WHERE product_id = {id}";
     await assertMistake(database, fileOf("v:{id}", price, { price: "v:*" }), "has no key");
@@ -168,9 +168,19 @@ Deno.test({
       "table toy inherits from one that changes name",
     );
     await execute(database, "DROP TABLE toy");
-    const rate = "SELECT name FROM product WHERE id < {rate}::numeric";
-    await assertMistake(database, fileOf("v:{rate}", rate, { product: "v:*" }), "{rate}::text");
+    const rate = "SELECT name FROM product WHERE id < {rate}::real";
+    await assertMistake(
+      database,
+      fileOf("v:{rate}", rate, { product: "v:*" }),
+      "{rate}::text::real, and *",
+    );
     const locking = `SELECT name ${BY_ID} FOR UPDATE`;
+    const coded = 'SELECT U&"n\\0061me" FROM product WHERE id = {id}';
+    await assertMistake(
+      database,
+      fileOf("v:{id}", coded, { product: "v:{id}" }),
+      "write it as it is",
+    );
     await assertMistake(database, fileOf("v:{id}", locking, { product: "v:*" }), "locks rows");
     const byName = "SELECT id FROM product WHERE name = {n}";
     await assertMistake(

@@ -26,7 +26,11 @@ testDatabases(
   (database) =>
     withOrigin(database, async ({ shop, origin, client }) => {
       await shop.writer.write("DROP TRIGGER leased_change_updated_product");
-      await origin.line("trigger leased_change_updated_product is missing");
+      await origin.line("the triggers of its tables are missing or old");
+      await shop.writer.write("UPDATE product SET name = 'Go' WHERE id = 2");
+      await untilReads([client], "name:Chess", "");
+      await shop.writer.write("UPDATE product SET name = 'Chess' WHERE id = 2");
+      await untilReads([client], "name:Chess", "2");
       await shop.writer.write("UPDATE product SET name = 'Go' WHERE id = 2");
       await shop.init();
       await untilReads([client], "name:Chess", "");

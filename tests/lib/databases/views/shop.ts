@@ -43,17 +43,32 @@ interface Writer extends AsyncDisposable {
   write(sql: string): Promise<void>;
 }
 
-async function openWriter({ url }: TestDatabase): Promise<Writer> {
+export async function openWriter({ url }: TestDatabase): Promise<Writer> {
   if (url.startsWith("sqlite:")) {
     const file = new DatabaseSync(url.slice("sqlite:".length), { timeout: 10_000 });
     return {
-      write: (sql) => Promise.resolve(file.exec(`BEGIN IMMEDIATE; ${sql}; COMMIT`)),
+      write: (sql) =>
+        Promise.resolve().then(() => {
+          try {
+            file.exec(`BEGIN IMMEDIATE; ${sql}; COMMIT`);
+          } finally {
+            if (file.isTransaction) file.exec("ROLLBACK");
+          }
+        }),
       [Symbol.asyncDispose]: () => Promise.resolve(file.close()),
     };
   }
   const session = await Session.open({ url, timeoutMs: 30_000 });
   return {
-    write: async (sql) => void await session.query(sql),
+    write: async (sql) => {
+      try {
+        await session.query(sql);
+      } catch (error) {
+        // Of a statement BEGIN in it.
+        await session.query("ROLLBACK");
+        throw error;
+      }
+    },
     [Symbol.asyncDispose]: () => session.close(),
   };
 }
@@ -64,7 +79,7 @@ export class Shop implements AsyncDisposable {
   readonly writer: Writer;
   readonly path: string;
 
-  private constructor(database: TestDatabase, writer: Writer, path: string) {
+  constructor(database: TestDatabase, writer: Writer, path: string) {
     this.database = database;
     this.writer = writer;
     this.path = path;
@@ -92,11 +107,16 @@ export class Shop implements AsyncDisposable {
   }
 
   async start(args: readonly string[] = []): Promise<ServerProcess> {
-    return await startOrigin(this.#place, ["--follow", "--views", this.path, ...args]);
+    return await startOrigin(this.#place, [...this.#args, ...args]);
   }
 
   launch(): ServerProcess {
-    return launchOrigin(this.#place, ["--follow", "--views", this.path]);
+    return launchOrigin(this.#place, this.#args);
+  }
+
+  /** All keys are rows, as at the nodes of the tests. */
+  get #args(): readonly string[] {
+    return ["--follow", "--views", this.path, "--rows", "*"];
   }
 
   get #place(): Pick<TestDatabase, "url" | "folder"> {
@@ -137,4 +157,11 @@ export async function untilReads(
   value: string,
 ): Promise<void> {
   for (const client of clients) await until(async () => await read(client, key) === value);
+}
+
+/** Returns status and text of `/health`, of a server with `--admin`. */
+export async function healthOf(origin: ServerProcess): Promise<string> {
+  const [admin] = /http:\/\/[^/]+/.exec(await origin.line("metrics are at http://"))!;
+  const response = await fetch(`${admin}/health`);
+  return `${response.status} ${(await response.text()).trim()}`;
 }

@@ -61,7 +61,7 @@ Deno.test("views check: parameters, tables, scans, and the keys of a change", ()
     assertEquals(before.result, DIFFERENT);
     assertStringIncludes(
       before.stderr,
-      `${views}:2: the triggers of its tables are missing or old`,
+      `${views}:2: view product:{id} and 2 more: the triggers of its tables are missing or old`,
     );
     await follow(db, views);
     const { result, stdout, stderr } = await check();
@@ -91,7 +91,16 @@ Deno.test("views check: parameters, tables, scans, and the keys of a change", ()
       "product: deletes product:t names page:*",
     );
     assertEquals(await changed('price  {"product_id": false}'), "price: deletes product:f");
-    assertEquals(await changed('other {"id": 1}'), "other: deletes no key");
+    const exact = "product: deletes product:9007199254740993 names page:*";
+    assertEquals(await changed('product {"id": 9007199254740993}'), exact);
+    for (const table of ["other", "Product", "public.product"]) {
+      const { result, stderr } = await check("--change", `${table} {"id": 1}`);
+      assertEquals(result, USAGE);
+      assertStringIncludes(
+        stderr,
+        `--change: no view names table ${table}: must be product or price`,
+      );
+    }
     assertEquals(
       await changed(`product {"id": 1, "name": "${"n".repeat(300)}"}`),
       "product: deletes product:1 names",
@@ -105,6 +114,15 @@ Deno.test("views check: parameters, tables, scans, and the keys of a change", ()
       );
     }
   }));
+
+Deno.test("views check warns of a view that grows old unnoticed", () =>
+  withShop(async (_, db, views) => {
+    await follow(db, views);
+    const { result, stdout, stderr } = await captured(() => runViews(["check", views, ...db]));
+    assertEquals([result, stderr], [OK, ""]);
+    const warning = "no change of which is noticed: give it a max-age";
+    assertStringIncludes(stdout, `\n  warning: its result depends on random(), ${warning}\n`);
+  }, { "names": { ...NAMES, query: "SELECT name FROM product ORDER BY random()" } }));
 
 Deno.test("views check: the words of its command line", () =>
   withShop(async (folder, db, views) => {
@@ -135,21 +153,11 @@ Deno.test("views check: the words of its command line", () =>
 /** Views that SQLite cannot serve, and why; the table of each is `item`. */
 const MISTAKES:
   readonly (readonly [table: string, column: string, query: string, mistake: string])[] = [
-    [
-      "id REAL",
-      "id",
-      "id = {x}",
-      "column id of item must be an integer, or text with no collation",
-    ],
-    [
-      "id BLOB",
-      "id",
-      "id = {x}",
-      "column id of item must be an integer, or text with no collation",
-    ],
-    ["id TEXT COLLATE NOCASE", "id", "id = {x}", "column id of item must be an integer"],
-    ["id INT, name TEXT COLLATE NOCASE", "name", "name = {x}", "column name of item must be"],
+    ["id REAL", "id", "id = {x}", "column id of item is REAL: must be an integer, or text whose"],
+    ["id BLOB", "id", "id = {x}", "column id of item is BLOB: must be an integer, or text whose"],
+    ["id TEXT COLLATE RTRIM", "id", "id = {x}", "column id of item is TEXT COLLATE RTRIM: must be"],
     ["id TEXT", "id", "id = {x} COLLATE NOCASE", "its query compares text by a collation"],
+    ["id TEXT COLLATE NOCASE", "id", "id = {x} COLLATE RTRIM", "its query compares text by a"],
     ["id TEXT", "none", "id = {x}", "table item has no column none"],
   ];
 /** Views that it can serve, with the types of their parameters. */
@@ -160,6 +168,9 @@ const TYPES: readonly (readonly [table: string, column: string, query: string, t
   ["id clob", "id", "id = {x}", "text"],
   ["id CHARINT", "id", "id = {x}", "bigint"],
   ["id INTEGER, name TEXT COLLATE NOCASE", "id", "id = {x}", "bigint"],
+  ["id INT, name TEXT COLLATE NOCASE", "name", "name = {x}", "text without case"],
+  ["id INT, name TEXT COLLATE `nocase`", "name", "name = {x} COLLATE NOCASE", "text without case"],
+  ["id TEXT, name TEXT COLLATE NOCASE", "id", "id = {x}", "text"],
   ["id INTEGER", "id", "id = {x} AND '' = '' COLLATE NOCASE", "bigint"],
 ];
 
@@ -184,15 +195,15 @@ Deno.test("views check: tables that are rows, or none, and parameters of two typ
   withShop(async (_, db, views) => {
     using file = new DatabaseSync(db[1]!.slice("sqlite:".length));
     file.exec("CREATE TABLE kv (key BLOB PRIMARY KEY); CREATE TABLE t (id TEXT)");
-    const { stderr } = await captured(() => runViews(["check", views, ...db]));
+    const { stdout, stderr } = await captured(() => runViews(["check", views, ...db]));
     for (
       const mistake of [
         ":2: view a:{x}: Kv is the table of rows: views are of other tables",
         ":3: view b:{x}: there is no table gone",
-        ":4: view c:{x}: {x} is an integer in one table and text in another",
         ":4: view c:{x}: its query reads table price, which changes must name",
       ]
     ) assertStringIncludes(stderr, `${views}${mistake}`);
+    assertStringIncludes(stdout, "c:{x}\n  parameters: x is bigint\n");
     // One of another name.
     const other = await captured(() => runViews(["check", views, ...db, "--table", "rows"]));
     assert(!other.stderr.includes("the table of rows"));
@@ -226,7 +237,7 @@ Deno.test("init prints the tables, and with --follow the triggers of a file that
     const printed = await follow(db, views);
     assertStringIncludes(printed, 'ON "price"');
     const again = await init(...db, "--follow", "--views", views);
-    assert(!again.stdout.includes("TRIGGER"), "nothing is missing");
+    assert(!again.stdout.includes('TRIGGER "'), "nothing is missing");
     const less = await init(...db, "--follow");
     assertStringIncludes(less.stdout, 'DROP TRIGGER "leased_change_updated_price";');
     const postgres = await init("--db", "postgres://h/x", "--follow", "--views", views);
@@ -244,4 +255,19 @@ Deno.test("init prints the tables, and with --follow the triggers of a file that
     assertStringIncludes(help.stdout, "Usage: leased rows init [options]");
     const times = await init(...db, "--row-expiry", "column", "--expiry-column", "until");
     assertStringIncludes(times.stdout, '"until" INTEGER');
+  }));
+
+Deno.test("views check: the keys of a change have the form that reads accept", () =>
+  withShop(async (_, db, views) => {
+    using file = new DatabaseSync(db[1]!.slice("sqlite:".length));
+    file.exec("CREATE TABLE person (mail TEXT COLLATE NOCASE PRIMARY KEY)");
+    await follow(db, views);
+    const change = ["--change", 'person {"mail": "Jo@X.ÖRG"}'];
+    const { stdout } = await captured(() => runViews(["check", views, ...db, ...change]));
+    assertStringIncludes(stdout, "person: deletes p:jo@x.Örg\n");
+  }, {
+    "p:{mail}": {
+      query: "SELECT mail FROM person WHERE mail = {mail}",
+      changes: { person: "p:{mail}" },
+    },
   }));

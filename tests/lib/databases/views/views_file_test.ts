@@ -86,7 +86,7 @@ Deno.test("letters beyond ASCII in the keys of a view", () => {
   const views = parseViews(text, "views.json", ["größe:"]);
   assertEquals(views.find(latin1Text(new TextEncoder().encode("größe:7")))!.values, ["7"]);
   assertEquals(mistakes(text, ["maß:"]), [
-    "views.json:1: view größe:{id}: its keys are no rows: start with --rows größe:, too",
+    "views.json:1: view größe:{id}: keys that begin with größe: were no rows at the start: start the server again",
   ]);
 });
 
@@ -158,7 +158,7 @@ Deno.test("mistakes in a file of views name their line", () => {
   ];
   for (const [text, mistake] of cases) assertEquals(mistakes(text), [mistake], text);
   assertEquals(mistakes(view(`${query}, ${changes}`), ["user:"]), [
-    "views.json:2: view product:{id}: its keys are no rows: start with --rows product:, too",
+    "views.json:2: view product:{id}: keys that begin with product: were no rows at the start: start the server again",
   ]);
   const good = view(`${query}, ${changes}`);
   assertEquals(mistakes(`${good.slice(0, -1)},\n${good.slice(2)}`), [
@@ -172,4 +172,41 @@ Deno.test("mistakes in a file of views name their line", () => {
     "views.json:3: view product:{id}:price: its keys fit product:{id}, which stands before it: put this one first",
   ]);
   parseViews(`${longer.slice(0, -1)},\n${good.slice(2)}`, "views.json", [""]);
+});
+
+Deno.test("a parameter in quotes is a mistake with its line; in a comment it is none", () => {
+  const file = (query: string): string =>
+    `{\n "p:{name}": {\n  "query": ${JSON.stringify(query)}, "changes": {"t": "p:{name}"} } }`;
+  const inQuotes = [
+    "SELECT * FROM t WHERE name = '{name}'",
+    "SELECT * FROM t WHERE name LIKE '%{name}%' AND name = {name}",
+    `SELECT * FROM t WHERE name = "{name}"`,
+    "SELECT * FROM t WHERE name = `{name}`",
+    "SELECT * FROM t WHERE name = 'it''s {name}'",
+    "SELECT * FROM t WHERE name = E'\\'{name}'",
+    "SELECT * FROM t WHERE name = $q$ {name} $q$",
+  ];
+  for (const query of inQuotes) {
+    assertEquals(mistakes(file(query)), [
+      "views.json:3: view p:{name}: {name} stands in quotes: write it without them",
+    ], query);
+  }
+  const inComments = [
+    "SELECT * FROM t -- {name}",
+    "SELECT * FROM t /* '{name}' */",
+    "SELECT '--' FROM t -- of {name}",
+  ];
+  for (const query of inComments) {
+    assertEquals(mistakes(file(query)), [
+      "views.json:2: view p:{name}: {name} is not in its query",
+    ], query);
+  }
+  const right = [
+    "SELECT * FROM t WHERE name = {name} -- '{name}'",
+    "SELECT 'a''b' FROM t WHERE name = {name} AND x = 'it''s'",
+    "SELECT '{}'::text[], '{other}' FROM t WHERE name = {name}",
+    `SELECT "{", '}' FROM t WHERE name = {name}`,
+    "SELECT '/*' FROM t WHERE name = {name} AND y = '*/'",
+  ];
+  for (const query of right) assertEquals(parseViews(file(query), "v", [""]).all.length, 1, query);
 });
