@@ -42,14 +42,15 @@ const TRAILER_LENGTH = 2;
 export class Peer {
   /** `addressText` */
   readonly name: string;
+  /** How long the server may be silent, in milliseconds. */
+  readonly timeoutMs: number;
   readonly #socket: PeerSocket;
-  readonly #timeoutMs: number;
   readonly #reader: LineReader;
 
   private constructor(name: string, socket: PeerSocket, timeoutMs: number) {
     this.name = name;
+    this.timeoutMs = timeoutMs;
     this.#socket = socket;
-    this.#timeoutMs = timeoutMs;
     const read = (buffer: Uint8Array): Promise<number | null> => this.#within(socket.read(buffer));
     this.#reader = new LineReader({ read }, REPLY_LINE_LENGTH_MAX);
   }
@@ -95,6 +96,42 @@ export class Peer {
   async send(requests: string | Uint8Array): Promise<void> {
     let left = typeof requests === "string" ? latin1Bytes(requests) : requests;
     while (left.length > 0) left = left.subarray(await this.#within(this.#socket.write(left)));
+  }
+
+  /**
+   * Sends a request, and reads its reply within a time for the whole of it, beside that for each read.
+   *
+   * @param name Of the request, for errors.
+   * @param read Reads the reply.
+   * @param limitMs In milliseconds.
+   * @param signal Gives the request up: the connection is closed, so that the server ends it, too.
+   * @throws PeerError; what `read` throws.
+   */
+  async exchange<Reply>(
+    name: string,
+    request: string | Uint8Array,
+    read: () => Promise<Reply>,
+    limitMs: number,
+    signal?: AbortSignal,
+  ): Promise<Reply> {
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      this.close();
+    }, limitMs);
+    const giveUp = (): void => this.close();
+    signal?.addEventListener("abort", giveUp);
+    try {
+      signal?.throwIfAborted();
+      await this.send(request);
+      return await read();
+    } catch (error) {
+      if (!isLate) throw error;
+      throw this.error(`no whole reply to ${name} within ${Math.round(limitMs)} ms`);
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", giveUp);
+    }
   }
 
   /** Returns the next line of the replies. @throws PeerError */
@@ -177,11 +214,11 @@ export class Peer {
     const timer = setTimeout(() => {
       isLate = true;
       this.close();
-    }, this.#timeoutMs);
+    }, this.timeoutMs);
     try {
       return await operation;
     } catch (error) {
-      throw this.error(isLate ? `no reply within ${this.#timeoutMs} ms` : reasonOf(error));
+      throw this.error(isLate ? `no reply within ${this.timeoutMs} ms` : reasonOf(error));
     } finally {
       clearTimeout(timer);
     }

@@ -22,18 +22,18 @@ export function needsDriver(rows: RowsOptions | NodeOptions): boolean {
   return "database" in rows && rows.database.kind === "postgres";
 }
 
-function nodeNeeds({ origins, loginFile, caCertPath }: NodeOptions): Need[] {
+function nodeNeeds({ origins, originLogin, originCaCert }: NodeOptions): Need[] {
   return [
     ...origins.map(({ hostname, port, name }) =>
       hostNeed(permissionHost(hostname, port), `ask the origin ${name} (--origin)`)
     ),
-    ...readNeeds(loginFile, "--origin-login"),
-    ...readNeeds(caCertPath, "--origin-ca-cert"),
+    ...readNeeds(originLogin, "--origin-login"),
+    ...readNeeds(originCaCert, "--origin-ca-cert"),
   ];
 }
 
 function originNeeds(rows: RowsOptions): Need[] {
-  return [...databaseNeeds(rows.database), ...readNeeds(rows.viewsPath, "--views")];
+  return [...databaseNeeds(rows.database), ...readNeeds(rows.views, "--views")];
 }
 
 function databaseNeeds(database: Database): Need[] {

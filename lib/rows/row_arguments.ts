@@ -1,72 +1,47 @@
 import { readServerAddress } from "../cli/listen.ts";
-import type { RowArguments } from "../cli/options.ts";
+import type { ServerOptions } from "../cli/options.ts";
 import { valueOr } from "../cli/values.ts";
 import { hostPortText } from "../net/transport.ts";
 import { type Database, databaseName } from "../databases/base/backend.ts";
 import type { DatabaseOptions } from "../databases/open_backend.ts";
+import { textOf } from "../databases/views/parameter_type.ts";
+import { readViewsFile } from "../databases/views/views_file.ts";
 import type { NodeOptions } from "./nodes/options.ts";
 import type { RowsOptions } from "./options.ts";
+import { StartError } from "./origin/start_error.ts";
 
 const SQLITE_PREFIX = "sqlite:";
 const POSTGRES_URL = /^postgres(?:ql)?:\/\/\S+$/;
 type DatabaseValues = Pick<
-  RowArguments["values"],
+  ServerOptions,
   | "db"
-  | "db-connections"
-  | "db-timeout"
   | "table"
-  | "key-column"
-  | "value-column"
-  | "version-column"
-  | "flags-column"
-  | "row-expiry"
-  | "expiry-column"
+  | "keyColumn"
+  | "valueColumn"
+  | "versionColumn"
+  | "flagsColumn"
+  | "rowExpiry"
+  | "expiryColumn"
 >;
 
-/**
- * Makes the configuration of rows from the server's options.
- *
- * @param errors Receives a message for every contradiction.
- */
-export function toRowsOptions(
-  { values, given }: RowArguments,
-  errors: string[],
-): RowsOptions {
-  if (values.standby && values["take-over"]) {
-    errors.push("--standby and --take-over: give one of them");
-  }
-  for (const name of ["lag-max", "lag-quarantine", "views"] as const) {
-    if (given.has(name) && !values.follow) errors.push(`--${name}: needs --follow`);
-  }
-  const options = toDatabaseOptions(values, errors);
+/** Makes the configuration of rows. @param errors Receives a message if the address of the database is malformed. */
+export function toRowsOptions(options: ServerOptions, errors: string[]): RowsOptions {
+  const { database, names } = toDatabaseOptions(options, errors);
   return {
     ...options,
+    database,
+    names,
     // An origin before SQLite has a lock that ends with its process.
-    rightFrom: options.database.kind === "sqlite" ? undefined : databaseName(options.database),
-    takeover: values.standby ? "standby" : values["take-over"] ? "force" : "refuse",
-    rightMs: values["member-time"],
-    driftShare: values["member-drift"] / 100,
-    prefixes: values.rows.length === 0 ? [""] : values.rows,
-    expiry: values["row-expiry"],
-    tokensMax: values["token-entries"],
-    appliedTtlSec: values["applied-ttl"],
-    follows: values.follow,
-    viewsPath: values.views,
-    lagMsMax: values["lag-max"],
-    lagQuarantines: values["lag-quarantine"],
+    rightFrom: database.kind === "sqlite" ? undefined : databaseName(database),
+    takeover: options.standby ? "standby" : options.takeOver ? "force" : "refuse",
+    driftShare: options.memberDrift / 100,
+    resultBytesMax: options.store.itemSizeMaxBytes,
   };
 }
 
-/**
- * Makes the configuration of a node from the server's options.
- *
- * @param errors Receives a message for every malformed address.
- */
-export function toNodeOptions(
-  { values }: RowArguments,
-  errors: string[],
-): NodeOptions {
-  const origins = values.origin.flatMap((text) => {
+/** Makes the configuration of a node. @param errors Receives a message for every malformed address. */
+export function toNodeOptions(options: ServerOptions, errors: string[]): NodeOptions {
+  const origins = options.origin.flatMap((text) => {
     const label = `--origin ${JSON.stringify(text)}`;
     const address = valueOr(undefined, () => readServerAddress(text), errors, label);
     return address === undefined
@@ -74,38 +49,44 @@ export function toNodeOptions(
       : [{ ...address, name: hostPortText(address.hostname, address.port) }];
   });
   return {
+    ...options,
     origins,
     rightFrom: `origin ${origins.map(({ name }) => name).join(", ")}`,
-    name: values["node-name"],
-    prefixes: values.rows.length === 0 ? [""] : values.rows,
-    expiry: values["row-expiry"],
-    timeoutMs: values["db-timeout"],
-    loginFile: values["origin-login"],
-    caCertPath: values["origin-ca-cert"],
   };
+}
+
+/** Returns what the keys of the views of a file begin with. @param path "": there is no file. @throws StartError */
+export function viewPrefixes(path: string): readonly string[] {
+  if (path === "") return [];
+  try {
+    return readViewsFile(path, [""]).prefixes.map((prefix) => textOf(prefix)!);
+  } catch (error) {
+    throw new StartError("cannot use --views", error, true);
+  }
 }
 
 /**
  * Returns the options on which cached rows depend, beside the database. Only a server with the same ones keeps the rows
  * of a snapshot.
  */
-export function savedRowsOptions({ prefixes, expiry, names, follows }: RowsOptions): string {
-  return JSON.stringify({ prefixes, expiry, names, follows });
+export function savedRowsOptions({ prefixes, rowExpiry, names, follow }: RowsOptions): string {
+  return JSON.stringify({ prefixes, expiry: rowExpiry, names, follows: follow });
 }
 
-/** Makes the options that say how to reach the database. */
-export function toDatabaseOptions(values: DatabaseValues, errors: string[]): DatabaseOptions {
+/** Makes the options of a database that are made of several values. */
+export function toDatabaseOptions(
+  values: DatabaseValues,
+  errors: string[],
+): Pick<DatabaseOptions, "database" | "names"> {
   return {
     database: toDatabase(values.db, errors),
-    databaseConnectionsMax: values["db-connections"],
-    databaseTimeoutMs: values["db-timeout"],
     names: {
       table: values.table,
-      key: values["key-column"],
-      value: values["value-column"],
-      version: values["version-column"],
-      flags: values["flags-column"],
-      expiry: values["row-expiry"] === "column" ? values["expiry-column"] : "",
+      key: values.keyColumn,
+      value: values.valueColumn,
+      version: values.versionColumn,
+      flags: values.flagsColumn,
+      expiry: values.rowExpiry === "column" ? values.expiryColumn : "",
     },
   };
 }

@@ -1,6 +1,11 @@
 import { assert } from "../../../store/base/assert.ts";
 import type { KeySet } from "../../databases/views/key_set.ts";
-import type { Found, WriteOutcome, WriteResult } from "../../databases/base/backend.ts";
+import {
+  type Found,
+  GoneError,
+  type WriteOutcome,
+  type WriteResult,
+} from "../../databases/base/backend.ts";
 import { type RowFlow, step } from "./steps.ts";
 import { RowWrite, type WriteReply } from "./row_write.ts";
 import { type PutStart, TokenLimitError, type TokenStates } from "./token_states.ts";
@@ -137,12 +142,18 @@ export class Flows {
    * begins when the database is asked.
    *
    * @param rightMs How long it lasts.
-   * @throws The database's error.
+   * @throws The database's error. GoneError has ended the right.
    */
   *renewRight(right: Right, rightMs: number): RowFlow<void> {
     assert(rightMs > 0, "a right lasts for some time");
     const askedMs = right.nowMs();
-    const epoch = yield* step({ kind: "readEpoch" });
+    let epoch;
+    try {
+      epoch = yield* step({ kind: "readEpoch" });
+    } catch (error) {
+      if (error instanceof GoneError) right.end();
+      throw error;
+    }
     if (epoch !== this.states.epoch) this.#successor = epoch;
     if (this.isDeposed || this.#isEnding) right.end();
     else right.renew(askedMs + rightMs);

@@ -2,7 +2,7 @@ import type { TransportEvent } from "../../net/transport.ts";
 import { runFlow } from "../../flow/flow.ts";
 import { reasonOf } from "../../process/reason.ts";
 import type { Backend } from "../../databases/base/backend.ts";
-import type { Changes, ChangeStream } from "../../databases/base/changes.ts";
+import { type Changes, type ChangeStream, LogBusyError } from "../../databases/base/changes.ts";
 import { hasEveryRow, type KeySet } from "../../databases/views/key_set.ts";
 import { followLog, type LogStep } from "../flows/log_flow.ts";
 import type { FlowStep } from "../flows/steps.ts";
@@ -47,6 +47,7 @@ export class Follower {
   #isBetweenLogs = false;
   #isStopping = false;
   #position = 0n;
+  #isUnbounded = false;
   #problem: string | null = null;
   /** All changes that were committed by then are applied; before the first such moment, the start. */
   #caughtUpMs = performance.now();
@@ -69,12 +70,26 @@ export class Follower {
   }
 
   /**
-   * Opens the log, after the takeover: ends the connection of the origin before.
+   * Opens the log, after the takeover: ends the connection of the origin before. Waits while it can only be opened
+   * later, and says why.
    *
    * @throws When it cannot be followed.
    */
   async open(): Promise<void> {
-    this.#first = await this.#backend.openChanges(true);
+    while (this.#first === null) {
+      try {
+        this.#first = await this.#backend.openChanges(true);
+      } catch (error) {
+        if (!(error instanceof LogBusyError)) throw error;
+        this.#fail(error.message);
+        await this.#sleep(RETRY_MS);
+      }
+    }
+    this.#problem = null;
+    const { warning } = this.#first;
+    if (warning === null) return;
+    this.#isUnbounded = true;
+    this.#report({ level: "warning", event: "log_unbounded", message: warning, fields: {} });
   }
 
   /** Why the log is not followed, or is behind; null: it is followed. */
@@ -107,12 +122,17 @@ export class Follower {
     return this.#stream?.retainedBytes ?? 0;
   }
 
+  /** Whether the database keeps its log without bound while no origin reads it. */
+  get isUnbounded(): boolean {
+    return this.#isUnbounded;
+  }
+
   /** Learns the end of the log, for the lag. To be called about once a second. */
   async measure(): Promise<void> {
     const atMs = performance.now();
     const stream = this.#stream;
     try {
-      this.#end = await this.#backend.endOfLog();
+      this.#end = await this.#backend.endOfLogOnDisk();
     } catch {
       // The lag grows, and the loop says why.
       return;

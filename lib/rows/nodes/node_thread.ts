@@ -24,15 +24,15 @@ export class NodeThread {
 
   private constructor(cache: Cache, itemBytesMax: number, options: NodeOptions, say: Say) {
     const rows = cache.rows!;
-    const { name, prefixes, expiry, timeoutMs, loginFile, caCertPath } = options;
+    const { nodeName, prefixes, rowExpiry, dbTimeoutMs, originLogin, originCaCert } = options;
     const own = new OwnRows(cache, prefixes, pause);
     this.#say = say;
     this.#membership = new Membership(options.origins, {
       right: rows.right,
-      name,
+      name: nodeName,
       prefixes,
-      expiry,
-      dial: readDialOptions(timeoutMs, loginFile, caCertPath),
+      expiry: rowExpiry,
+      dial: readDialOptions(dbTimeoutMs, originLogin, originCaCert),
       delete: (deleted) => own.expel(deleted),
       report: (event: TransportEvent) => say({ kind: "event", event }),
       sleep: pause,
@@ -42,7 +42,7 @@ export class NodeThread {
       () => `${this.#stats.map(({ name, value }) => `STAT ${name} ${value}\r\n`).join("")}END\r\n`,
       itemBytesMax,
     );
-    this.#loop = new RowLoop(cache, this.#source, expiry === "column");
+    this.#loop = new RowLoop(cache, this.#source, rowExpiry === "column");
   }
 
   /** Joins the first origin that answers. @throws When one will not take this node. */

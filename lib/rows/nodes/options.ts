@@ -7,12 +7,12 @@ export interface NodeOptions {
   /** The source of the right to serve rows from the cache, as errors name it. */
   readonly rightFrom: string;
   /** As `nodes` of the origin shows this node; "": by the address that it listens on. */
-  readonly name: string;
+  readonly nodeName: string;
   readonly prefixes: readonly string[];
-  readonly expiry: "refuse" | "ignore" | "column";
-  readonly timeoutMs: number;
+  readonly rowExpiry: "refuse" | "ignore" | "column";
+  readonly dbTimeoutMs: number;
   /** Path of the file with the name and the password for the origin; "": none. */
-  readonly loginFile: string;
+  readonly originLogin: string;
   /** Path of the certificates that verify that of the origin; "": it is reached without TLS. */
-  readonly caCertPath: string;
+  readonly originCaCert: string;
 }

@@ -1,13 +1,11 @@
-import { assert } from "../../../store/base/assert.ts";
 import { REPLY } from "../../../protocol/reply/replies.ts";
 import { concatBytes, latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
-import { controlsEscaped, reasonOf } from "../../process/reason.ts";
-import { type Address, Peer, PeerError } from "../../peers/peer.ts";
-import type { DialOptions } from "../../peers/dial.ts";
+import { controlsEscaped } from "../../process/reason.ts";
+import type { Address, DialOptions } from "../../peers/dial.ts";
+import { type Peer, PeerError } from "../../peers/peer.ts";
+import { PeerPool, UnsentError } from "../../peers/peer_pool.ts";
 import { WAIT_TEXT, WireError } from "./wire.ts";
 
-/** An idle connection that is older is not used again: the origin may be about to close it. */
-const IDLE_MS_MAX = 1000;
 const UNKNOWN_COMMAND = latin1Text(REPLY.ERROR).trimEnd();
 /** Its other reply to a request of a session. */
 const SESSION_OVER = latin1Text(REPLY.NOT_FOUND).trimEnd();
@@ -48,28 +46,14 @@ export class OriginRefusal extends Error {
 /** The origin announces a reply that is longer than any that this node can use. It was not read. */
 export class LongReplyError extends PeerError {}
 
-/** There is no connection to the origin: nothing was sent. */
-export class UnsentError extends Error {
-  override readonly name = "UnsentError";
-}
-
-interface Idle {
-  readonly peer: Peer;
-  readonly sinceMs: number;
-}
-
-/** Requests of a node to one origin, each over a connection that carries no other request until its reply. */
+/** Requests of a node to one origin. */
 export class OriginClient {
   readonly name: string;
-  readonly #address: Address;
-  readonly #options: DialOptions;
-  readonly #idle: Idle[] = [];
-  #isClosed = false;
+  readonly #pool: PeerPool;
 
   constructor(name: string, address: Address, options: DialOptions) {
     this.name = name;
-    this.#address = address;
-    this.#options = options;
+    this.#pool = new PeerPool(address, options);
   }
 
   /**
@@ -88,65 +72,29 @@ export class OriginClient {
     bytesMax: number,
     signal?: AbortSignal,
   ): Promise<Uint8Array> {
-    const peer = await this.#connection();
-    assert(
-      !this.#idle.some((each) => each.peer === peer),
-      "a connection has one request at a time",
+    const line = `node ${verb} ${session || "-"} ${number} ${block.length}\r\n`;
+    const request = concatBytes([latin1Bytes(line), block, CR_LF]);
+    return await this.#pool.with((peer) => {
+      const read = (): Promise<Uint8Array> => this.#read(peer, bytesMax);
+      const limitMs = 2 * peer.timeoutMs + MS_PER_BYTE * (block.length + bytesMax);
+      return peer.exchange(`node ${verb}`, request, read, limitMs, signal);
+    });
+  }
+
+  async #read(peer: Peer, bytesMax: number): Promise<Uint8Array> {
+    const line = await peer.line();
+    const [, length] = BLOCK.exec(line) ?? [];
+    // Behind another reply the connection may hold anything: an error ends it.
+    if (length === undefined) throw new OriginRefusal(this.name, line);
+    if (Number(length) <= bytesMax) return await peer.block(Number(length));
+    throw new LongReplyError(
+      `${this.name}: announces a reply of ${length} bytes; the longest has ${bytesMax}`,
     );
-    const giveUp = (): void => peer.close();
-    signal?.addEventListener("abort", giveUp);
-    const wholeMs = 2 * this.#options.timeoutMs + MS_PER_BYTE * (block.length + bytesMax);
-    let isWhole = false;
-    let isLate = false;
-    const timer = setTimeout(() => {
-      isLate = true;
-      peer.close();
-    }, wholeMs);
-    try {
-      signal?.throwIfAborted();
-      const line = `node ${verb} ${session || "-"} ${number} ${block.length}\r\n`;
-      await peer.send(concatBytes([latin1Bytes(line), block, CR_LF]));
-      const reply = await peer.line();
-      const [, length] = BLOCK.exec(reply) ?? [];
-      if (length !== undefined) {
-        if (Number(length) > bytesMax) {
-          throw new LongReplyError(
-            `${this.name}: announces a reply of ${length} bytes; the longest has ${bytesMax}`,
-          );
-        }
-        const received = await peer.block(Number(length));
-        // Bytes behind the reply would be taken for the next one.
-        isWhole = peer.isRead;
-        return received;
-      }
-      // Behind another reply the connection may hold anything: it is not used again.
-      throw new OriginRefusal(this.name, reply);
-    } catch (error) {
-      throw isLate ? peer.error(`no whole reply within ${Math.round(wholeMs)} ms`) : error;
-    } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", giveUp);
-      if (isWhole && !this.#isClosed) this.#idle.push({ peer, sinceMs: performance.now() });
-      else peer.close();
-    }
   }
 
   /** Closes idle connections; the others are closed after their requests. */
   close(): void {
-    this.#isClosed = true;
-    for (const { peer } of this.#idle) peer.close();
-  }
-
-  async #connection(): Promise<Peer> {
-    for (let idle; (idle = this.#idle.pop()) !== undefined;) {
-      if (performance.now() - idle.sinceMs < IDLE_MS_MAX) return idle.peer;
-      idle.peer.close();
-    }
-    try {
-      return await Peer.connect(this.#address, this.#options);
-    } catch (error) {
-      throw new UnsentError(reasonOf(error), { cause: error });
-    }
+    this.#pool.close();
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Found, PreparedViews, ViewKey } from "../../databases/base/backend.ts";
-import { Views } from "../../databases/views/view.ts";
+import { type BrokenView, Views } from "../../databases/views/view.ts";
 
 /** The views that an origin serves now. */
 export class ActiveViews {
@@ -9,6 +9,14 @@ export class ActiveViews {
 
   get size(): number {
     return this.#views.all.length;
+  }
+
+  /** Those that no longer fit the schema, each with one reason. */
+  get broken(): readonly BrokenView[] {
+    const broken = this.#prepared?.broken ?? [];
+    return broken.filter(({ view }, index) =>
+      broken.findIndex((each) => each.view === view) === index
+    );
   }
 
   /** Serves others from here on. @returns What the keys of both begin with. */

@@ -2,7 +2,8 @@ import type { Cache } from "../../../store/cache.ts";
 import type { TransportEvent } from "../../net/transport.ts";
 import { pause } from "../../process/pause.ts";
 import { reasonOf } from "../../process/reason.ts";
-import type { Views } from "../../databases/views/view.ts";
+import { unwatchedEvents } from "../../databases/views/unwatched.ts";
+import { Views } from "../../databases/views/view.ts";
 import { readViewsFile } from "../../databases/views/views_file.ts";
 import { databaseSource } from "./database_source.ts";
 import { type Backend, databaseName } from "../../databases/base/backend.ts";
@@ -76,14 +77,14 @@ export class OriginThread {
     this.#backend = backend;
     const states = new TokenStates(
       epoch,
-      options.tokensMax,
+      options.tokenEntries,
       ENDED_TOKENS_MAX,
       () => performance.now(),
     );
-    const nodes = new NodeList(newSecret, options.rightMs, options.driftShare);
-    this.#flows = new Flows(states, options.databaseTimeoutMs);
+    const nodes = new NodeList(newSecret, options.memberTimeMs, options.driftShare);
+    this.#flows = new Flows(states, options.dbTimeoutMs);
     this.#runner = runner;
-    const follower = options.follows ? new Follower(backend, this.#rowsOfLog, report, pause) : null;
+    const follower = options.follow ? new Follower(backend, this.#rowsOfLog, report, pause) : null;
     const log = follower && { follower, endOfLog: () => backend.endOfLog() };
     this.#follower = follower;
     this.#expulsion = log && new PrefixExpulsion((rows) => this.#expel(rows), log, pause);
@@ -97,15 +98,15 @@ export class OriginThread {
     const rows = cache.rows!;
     this.#own = new OwnRows(cache, options.prefixes, pause);
     this.#right = rows.right;
-    const lagGuard = follower !== null && options.lagQuarantines
-      ? new LagGuard(follower, options.lagMsMax, this.#suspender, report)
+    const lagGuard = follower !== null && options.lagQuarantine
+      ? new LagGuard(follower, options.lagMaxMs, this.#suspender, report)
       : null;
     this.#nodeServer = new NodeServer(nodes, {
       right: rows.right,
       own: this.#own,
-      memberMs: options.rightMs,
+      memberMs: options.memberTimeMs,
       prefixes: options.prefixes,
-      expiry: options.expiry,
+      expiry: options.rowExpiry,
       fits: (keyLength, valueLength, flags) => rows.fits(keyLength, valueLength, flags),
       read: (keys, isReadable) => runner.run(this.#flows.read(keys, isReadable)),
       noteNodes: (servesMs) => backend.noteNodes(servesMs, epoch),
@@ -120,7 +121,7 @@ export class OriginThread {
       (keyLength, valueLength, flags) => rows.fits(keyLength, valueLength, flags),
     );
     const source = databaseSource(this.#flows, runner, commands, () => this.#nodeServer.stop());
-    this.#loop = new RowLoop(cache, source, options.expiry === "column");
+    this.#loop = new RowLoop(cache, source, options.rowExpiry === "column");
     this.#upkeep = new Upkeep({
       clock: SYSTEM_CLOCK,
       ...{ options, backend, runner, follower, lagGuard, say },
@@ -156,6 +157,7 @@ export class OriginThread {
     const report: Report = (event) => say({ kind: "event", event });
     const cache = openRowCache(start);
     const views = viewsOf(options);
+    for (const event of unwatchedEvents(views ?? Views.NONE)) report(event);
     let backend: Backend | undefined;
     try {
       backend = await openBackend(options);
@@ -164,7 +166,7 @@ export class OriginThread {
       const taken = await runner.run(
         takeOver(
           options.takeover,
-          options.rightMs,
+          options.memberTimeMs,
           (problem) => report(waitEvent(options, problem)),
           options.driftShare,
         ),
@@ -188,7 +190,7 @@ export class OriginThread {
         await thread.#resumeRows(isLastMark(start.savedMark, taken));
       }
       // Last: the steps before may take longer than the right lasts.
-      await runner.run(thread.#flows.renewRight(thread.#right, options.rightMs));
+      await runner.run(thread.#flows.renewRight(thread.#right, options.memberTimeMs));
       return thread;
     } catch (error) {
       await backend?.close();
@@ -265,16 +267,16 @@ export class OriginThread {
 
   /** Reads the file of views again. One with mistakes changes nothing. */
   reload(): void {
-    if (this.#options.viewsPath === "") return;
+    if (this.#options.views === "") return;
     void this.#viewsReload.request();
   }
 }
 
 /** @returns Null: there are none. @throws StartError */
-function viewsOf({ viewsPath, prefixes }: RowsOptions): Views | null {
-  if (viewsPath === "") return null;
+function viewsOf({ views, prefixes }: RowsOptions): Views | null {
+  if (views === "") return null;
   try {
-    return readViewsFile(viewsPath, prefixes);
+    return readViewsFile(views, prefixes);
   } catch (error) {
     throw new StartError("cannot use --views", error, true);
   }

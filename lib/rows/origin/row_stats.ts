@@ -81,9 +81,11 @@ export function* rowStats(
   yield* viewStats(views);
 }
 
-function* viewStats({ size, counts }: ActiveViews): Generator<Stat> {
+function* viewStats({ size, broken, counts }: ActiveViews): Generator<Stat> {
   if (size === 0) return;
   yield stat("views", size, gauge("views", "of the file of views"));
+  const unfit = gauge("views", "that do not fit the schema any more: nothing of them is cached");
+  yield stat("views_broken", broken.length, unfit);
   yield stat("view_reads", counts.reads, counter("keys", "of views that queries were run for"));
   yield stat("view_problems", counts.problems, counter("keys", "of views whose queries failed"));
 }

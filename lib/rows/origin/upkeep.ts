@@ -9,6 +9,7 @@ import type { RowsMessage } from "../messages.ts";
 import type { NodeServer } from "../nodes/node_server.ts";
 import type { RowsOptions } from "../options.ts";
 import type { RowLoop } from "../row_loop.ts";
+import { BrokenViews } from "./broken_views.ts";
 import { rowStats } from "./row_stats.ts";
 import type { StepRunner } from "./step_runner.ts";
 
@@ -18,6 +19,8 @@ const CONFIRMATIONS = 4;
 const TOKENS_SENT_MAX = 1000;
 /** How often outcomes that are unknown are asked for, and the state is sent. */
 const TICK_MS = 1000;
+/** Ticks after which a problem is told: one that ends at once is only in /health. */
+const PROBLEM_TICKS = 2;
 /** How often the database forgets old tokens. */
 const PURGE_INTERVAL_MS = 60_000;
 /** Longest pause between two questions for outcomes that are unknown. */
@@ -61,25 +64,29 @@ export interface UpkeepContext {
 /** What an origin does again and again: renews its right, asks for outcomes that are unknown, sends its state. */
 export class Upkeep {
   readonly #context: UpkeepContext;
+  readonly #brokenViews: BrokenViews;
   #timers: readonly (() => void)[] = [];
   #isConfirming = false;
   #isConfirmed = true;
   #isDeposed = false;
   #isUnsafeTold = false;
   #isTicking = false;
+  #isProblemTold = false;
+  #problemTicks = 0;
   #purgeMs: number;
   #resolveMs = 0;
   #resolvePauseMs = TICK_MS;
 
   constructor(context: UpkeepContext) {
     this.#context = context;
+    this.#brokenViews = new BrokenViews((event) => context.say({ kind: "event", event }));
     this.#purgeMs = context.clock.nowMs();
   }
 
   /** Begins, and sends the state. */
   start(): void {
     const { clock, options } = this.#context;
-    const confirmMs = Math.min(TICK_MS, options.rightMs / CONFIRMATIONS);
+    const confirmMs = Math.min(TICK_MS, options.memberTimeMs / CONFIRMATIONS);
     this.#timers = [
       clock.every(TICK_MS, () => void this.#tick()),
       clock.every(confirmMs, () => void this.#confirm()),
@@ -97,7 +104,7 @@ export class Upkeep {
     this.#isConfirming = true;
     const { runner, flows, right, options, loop } = this.#context;
     try {
-      await runner.run(flows.renewRight(right, options.rightMs));
+      await runner.run(flows.renewRight(right, options.memberTimeMs));
       this.#isConfirmed = true;
     } catch (error) {
       this.#isConfirmed = false;
@@ -112,6 +119,7 @@ export class Upkeep {
     void follower?.measure();
     lagGuard?.watch();
     nodeServer.watch();
+    this.#tellProblem();
     if (!this.#isConfirmed || this.#isTicking) return this.#sendState();
     const nowMs = clock.nowMs();
     this.#isTicking = true;
@@ -147,7 +155,7 @@ export class Upkeep {
     if (follower === null) return null;
     const { problem, lagMs } = follower;
     if (problem !== null) return problem;
-    if (lagMs <= options.lagMsMax) return null;
+    if (lagMs <= options.lagMaxMs) return null;
     return `changes of rows have not been applied for ${lagMs} ms, more than --lag-max`;
   }
 
@@ -155,6 +163,26 @@ export class Upkeep {
     const nowMs = this.#context.clock.nowMs();
     const oldest = this.#context.flows.states.list().take(TOKENS_SENT_MAX);
     return [...oldest.map((token) => ({ ...token, ageMs: nowMs - token.sinceMs }))];
+  }
+
+  /** Tells of a problem that has lasted for two ticks, and of its end. Others tell of the log's own problems. */
+  #tellProblem(): void {
+    const { loop, follower } = this.#context;
+    const isLogBroken = (follower?.problem ?? null) !== null;
+    if (loop.problem === null && isLogBroken) return;
+    const problem = loop.problem ?? this.#lagProblem;
+    this.#problemTicks = problem === null ? 0 : this.#problemTicks + 1;
+    if (problem === null ? !this.#isProblemTold : this.#problemTicks !== PROBLEM_TICKS) return;
+    this.#isProblemTold = problem !== null;
+    const event = problem === null
+      ? { level: "info", event: "rows_well", message: "rows are well again", fields: {} } as const
+      : {
+        level: "error",
+        event: "rows_unwell",
+        message: `rows are not well: ${problem}`,
+        fields: { reason: problem },
+      } as const;
+    this.#context.say({ kind: "event", event });
   }
 
   /** Tells once that caches of clients may be stale. */
@@ -180,7 +208,10 @@ export class Upkeep {
       say({ kind: "deposed", reason: deposedText });
     }
     this.#tellUnsafe();
-    const problem = isDeposed ? deposedText : loop.problem ?? this.#lagProblem;
+    this.#brokenViews.watch(runner.views.broken);
+    const problem = isDeposed
+      ? deposedText
+      : loop.problem ?? this.#lagProblem ?? this.#brokenViews.problem;
     const nodes = nodeServer.states;
     const stats = [...rowStats(flows, runner, nodes, follower ?? undefined)];
     say({ kind: "state", stats, problem, nodes, tokens: this.#oldestTokens });

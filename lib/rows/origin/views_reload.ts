@@ -1,6 +1,7 @@
 import type { TransportEvent } from "../../net/transport.ts";
 import { reasonOf } from "../../process/reason.ts";
 import type { PreparedViews } from "../../databases/base/backend.ts";
+import { unwatchedEvents } from "../../databases/views/unwatched.ts";
 import type { Views } from "../../databases/views/view.ts";
 
 /** The steps of a reload, and where it reports. */
@@ -41,6 +42,7 @@ export class ViewsReload {
       prefixes = await replace(next, await prepare(next));
       const message = `SIGHUP: ${next.all.length} views are served, ${next.path}`;
       report({ level: "info", event: "views", message, fields: { views: next.all.length } });
+      for (const event of unwatchedEvents(next)) report(event);
     } catch (error) {
       const reason = reasonOf(error);
       const message = `SIGHUP: the views stay as they are: ${reason}`;

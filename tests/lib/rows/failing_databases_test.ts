@@ -2,7 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { Session } from "../../../lib/databases/postgres/session.ts";
 import { pause } from "../../../lib/process/pause.ts";
-import { createDatabase } from "../../support/servers/databases.ts";
+import { createDatabase, sharedPostgres } from "../../support/servers/databases.ts";
 import { HAS_POSTGRES, PostgresServer } from "../../support/servers/postgres.ts";
 import { launchOrigin, startOrigin } from "../../support/servers/origin_process.ts";
 import { Relay } from "../../support/servers/relay.ts";
@@ -328,3 +328,38 @@ Deno.test("PostgreSQL: a standby is refused until it is promoted; then writes go
     await primary.stop();
   }
 });
+
+Deno.test(
+  "PostgreSQL: columns whose types change are written as they are, and health names one that is missing",
+  {
+    ...needs("PostgreSQL", HAS_POSTGRES),
+  },
+  async () => {
+    await using database = await createDatabase("PostgreSQL");
+    const server = await sharedPostgres();
+    await using origin = await startOrigin(database, ["--admin", "127.0.0.1:0"]);
+    const [admin] = /http:\/\/[^/]+/.exec(await origin.line("metrics are at http://"))!;
+    const health = async (): Promise<string> => await (await fetch(`${admin}/health`)).text();
+    using client = await origin.connect();
+    const set = async (value: string): Promise<string> => {
+      await client.send(`set k 0 0 ${value.length}\r\n${value}\r\n`);
+      return await client.until(/(?:STORED|ERROR.*)\r\n$/);
+    };
+    await until(async () => await set("one") === "STORED\r\n");
+    const alter = (sql: string): Promise<string> =>
+      server.execute(`ALTER TABLE kv ${sql}`, database.url);
+    await alter("ALTER COLUMN value TYPE text USING convert_from(value, 'UTF8')");
+    await until(async () => await set("\\x41") === "STORED\r\n");
+    await client.ask("get k\r\n", "VALUE k 0 4\r\n\\x41\r\nEND\r\n");
+    assertEquals(await server.execute("SELECT value FROM kv", database.url), "\\x41");
+    await alter("ALTER COLUMN value TYPE bytea USING convert_to(value, 'UTF8')");
+    await until(async () => await set("\\x42") === "STORED\r\n");
+    assertEquals(await server.execute("SELECT value FROM kv", database.url), "\\x5c783432");
+    await alter("RENAME COLUMN value TO other");
+    await until(async () => /table kv or one of its columns is missing/.test(await health()));
+    assertMatch(await set("x"), /^SERVER_ERROR .*does not exist/);
+    await alter("RENAME COLUMN other TO value");
+    await until(async () => await set("three") === "STORED\r\n");
+    await until(async () => !(await health()).includes("missing"));
+  },
+);

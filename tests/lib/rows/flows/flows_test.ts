@@ -1,6 +1,6 @@
 // The flows of reads and writes, step by step: the test answers each step.
-import { assert, assertEquals } from "@std/assert";
-import type { Found, WriteResult } from "../../../../lib/databases/base/backend.ts";
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { type Found, GoneError, type WriteResult } from "../../../../lib/databases/base/backend.ts";
 import { Flows, type Read, type Right } from "../../../../lib/rows/flows/flows.ts";
 import { RowWrite, type WriteParts } from "../../../../lib/rows/flows/row_write.ts";
 import { isLastMark, noteMark } from "../../../../lib/rows/flows/marks.ts";
@@ -117,7 +117,16 @@ Deno.test("a right is renewed from before the question; none is left after a tak
   const other = new Setting().flows;
   assertEquals(play(other.endRight(right)).steps, [{ kind: "noteEnd", epoch: EPOCH }]);
   renew(other, EPOCH);
-  assertEquals([said, other.isDeposed], [["end", "end"], false]);
+  assertEquals([said.splice(0), other.isDeposed], [["end", "end"], false]);
+  // A database that does not answer may do so again; one that is another does not.
+  for (
+    const [error, ends] of [[new Error("busy"), []], [new GoneError("replaced"), ["end"]]] as const
+  ) {
+    const flow = new Setting().flows.renewRight(right, RIGHT_MS);
+    flow.next();
+    assertThrows(() => flow.throw(error), Error, error.message);
+    assertEquals(said.splice(0), [...ends]);
+  }
 });
 
 Deno.test("a write takes a token, deletes and then writes, and leaves no token", () => {
@@ -273,6 +282,27 @@ Deno.test("a writer's own token stays out when the database says that it wrote n
   assertEquals([resolved.steps, resolved.result, states.counts().idle], [[], failed, 1]);
 });
 
+Deno.test("an outcome that is known is the reply, whatever happens to its token while others are asked for", () => {
+  const { flows, states } = new Setting();
+  const id = states.get("a", "");
+  const write = writeOf("a", { writerTokenId: id });
+  const repeat: Answer = () => {
+    const answers = { delete: [FREE], writeRows: [[committed(6)]] };
+    assertEquals(play(flows.write([writeOf("a", { writerTokenId: id })]), answers).result, [
+      committed(6),
+    ]);
+    return undefined;
+  };
+  const { steps, result } = play(flows.write([write, writeOf("b")]), {
+    delete: [FREE],
+    writeRows: [new Error("lost")],
+    askOutcome: [{ kind: "notApplied" }, { kind: "unknown", reason: "lost" }, committed(2)],
+    sleep: [repeat],
+  });
+  assertEquals(kindsOf(steps).slice(2), ["askOutcome", "askOutcome", "sleep 100", "askOutcome"]);
+  assertEquals(result, [{ kind: "failed", reason: "the database did not write it" }, committed(2)]);
+});
+
 Deno.test("an origin that was taken over writes nothing, whenever it learns that", () => {
   const fenced = new Setting();
   const first = play(fenced.flows.write([writeOf("a"), writeOf("b")]), {
@@ -425,4 +455,19 @@ Deno.test("a mark names the epoch that noted it; it is the last one for the next
       ["", { epoch: 4, mark: "" }],
     ] as const
   ) assertEquals(isLastMark(mark, taken), false);
+});
+
+Deno.test("when the last unknown outcome is known, nothing is waited for any more", () => {
+  const unknown = { kind: "unknown", reason: "no answer" } as const;
+  const steps = (askOutcome: readonly Answer[]): string[] =>
+    kindsOf(
+      play(new Setting().flows.write([writeOf("a"), writeOf("b")]), {
+        delete: [FREE],
+        writeRows: [[unknown, unknown]],
+        askOutcome,
+      }).steps,
+    );
+  const asked = ["delete", "writeRows", "askOutcome", "askOutcome"];
+  assertEquals(steps([committed(6), { kind: "notApplied" }]), asked);
+  assertEquals(steps([committed(6), unknown, committed(7)]), [...asked, "sleep 100", "askOutcome"]);
 });

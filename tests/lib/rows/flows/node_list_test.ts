@@ -458,3 +458,77 @@ Deno.test("no renewal is longer than the member time, at whatever moment it is a
     }
   }
 });
+
+Deno.test("a node that was lost long ago is forgotten at the next join; until then it is shown", () => {
+  const shownMs = 600_000;
+  const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
+  const names = (nowMs: number): string[] =>
+    [...list.states(nowMs)].map(({ name, state }) => `${name} ${state}`);
+  list.renew(list.join("lost", "", 0)!, Infinity, 0);
+  list.delete(keySet(KEY), 3 * MEMBER_MS);
+  list.join("one", "", shownMs - 1);
+  assertEquals(names(shownMs - 1), ["lost lost", "one silent"]);
+  list.join("two", "", shownMs);
+  assertEquals(names(shownMs), ["one silent", "two silent"]);
+});
+
+Deno.test("a node returns after its last renewal, whichever of its sessions had it", () => {
+  for (const ended of [[3, 7], [7, 3]]) {
+    const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
+    for (const renewedMs of ended) {
+      list.renew(list.join("one", "", 0)!, Infinity, renewedMs);
+    }
+    list.delete(keySet(KEY), 10 * MEMBER_MS);
+    const told: string[] = [];
+    list.tell = ({ kind, ageMs }) => told.push(`${kind} ${ageMs}`);
+    list.join("one", "", 10 * MEMBER_MS);
+    assertEquals(told, [`returned ${10 * MEMBER_MS - 7}`]);
+    assertEquals([...list.states(10 * MEMBER_MS)].length, 1, "its sessions before are forgotten");
+  }
+});
+
+Deno.test("a node that a write went on without makes room before one that is only silent", () => {
+  const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
+  const silent = list.join("silent", "", 0)!;
+  const lost = list.join("lost", "", 0)!;
+  list.renew(silent, Infinity, MEMBER_MS);
+  list.renew(lost, Infinity, 0);
+  const atMs = 1.5 * MEMBER_MS;
+  for (let index = 2; index < NODES_MAX; index++) {
+    list.renew(list.join(`member${index}`, "", atMs)!, Infinity, atMs);
+  }
+  list.delete(keySet(KEY), atMs);
+  list.confirm(silent, list.send(silent, 10).seq);
+  // The time of the first one is over, but no write has gone on without it.
+  const lateMs = MEMBER_MS + waitFor(MEMBER_MS, DRIFT_SHARE);
+  assert(list.join("late", "", lateMs) !== null);
+  assertEquals(list.renew(silent, Infinity, lateMs), MEMBER_MS);
+});
+
+Deno.test("a node that returns is silent again when its time is over once more, and not when it is lost", () => {
+  const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
+  const session = list.join("one", "", 0)!;
+  const told: string[] = [];
+  list.tell = ({ kind }) => told.push(kind);
+  for (const nowMs of [0, 10 * MEMBER_MS]) {
+    list.renew(session, Infinity, nowMs);
+    list.renew(session, Infinity, nowMs + 1);
+    list.watch(nowMs + 5 * MEMBER_MS);
+  }
+  assertEquals(told.splice(0), ["silent", "returned", "silent"]);
+  list.renew(session, Infinity, 20 * MEMBER_MS);
+  list.delete(keySet(KEY), 30 * MEMBER_MS);
+  list.watch(31 * MEMBER_MS);
+  assertEquals(told, ["returned", "lost"]);
+});
+
+Deno.test("a node that asks exactly when its confirmation is due gets no time, and its session goes on", () => {
+  const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
+  const session = list.join("one", "", 0)!;
+  list.renew(session, Infinity, 0);
+  list.delete(keySet(KEY), 0);
+  assertEquals(list.renew(session, Infinity, MEMBER_MS), 0);
+  assertEquals(list.renew(session, Infinity, MEMBER_MS + 1), null);
+  list.confirm(session, list.send(session, 10).seq);
+  assertEquals(list.renew(session, Infinity, MEMBER_MS + 1), MEMBER_MS);
+});

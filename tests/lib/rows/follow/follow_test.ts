@@ -12,6 +12,7 @@ import {
   startOrigin,
 } from "../../../support/servers/origin_process.ts";
 
+import { Session } from "../../../../lib/databases/postgres/session.ts";
 import { until } from "../../../support/servers/server_process.ts";
 
 const FOLLOW = ["--follow"];
@@ -257,6 +258,62 @@ testDatabases(
     await Promise.all(commits);
     await client.ask(WAIT, "OK\r\n");
     await client.ask("get k\r\n", "VALUE k 0 3\r\ntwo\r\nEND\r\n");
+  },
+  ["PostgreSQL"],
+);
+
+testDatabases(
+  "follow wait now covers commits that did not wait for the disk",
+  async (database) => {
+    await prepare(database);
+    await using origin = await startOrigin(database, FOLLOW);
+    using client = await origin.connect();
+    await client.ask("set k 0 0 1\r\n0\r\n", "STORED\r\n");
+    await using writer = await openSession(database.url);
+    await writer.session.query("SET synchronous_commit = off");
+    let old = 0;
+    for (let round = 1; round <= 50; round++) {
+      await client.ask(
+        "get k\r\n",
+        `VALUE k 0 ${String(round - 1).length}\r\n${round - 1}\r\nEND\r\n`,
+      );
+      await writer.session.query(`UPDATE kv SET value = '${round}'::bytea`);
+      await client.ask(WAIT, "OK\r\n");
+      await client.send("get k\r\n");
+      if (!(await client.until(/END\r\n$/)).includes(`\r\n${round}\r\n`)) old++;
+      await until(async () => {
+        await client.send("get k\r\n");
+        return (await client.until(/END\r\n$/)).includes(`\r\n${round}\r\n`);
+      });
+    }
+    assertEquals(old, 0);
+  },
+  ["PostgreSQL"],
+);
+
+async function openSession(url: string): Promise<{ session: Session } & AsyncDisposable> {
+  const session = await Session.open({ url, timeoutMs: 60_000 });
+  return { session, [Symbol.asyncDispose]: () => session.close() };
+}
+
+testDatabases(
+  "a start waits for a transaction that was open before, and names its process",
+  async (database) => {
+    await prepare(database);
+    await using writer = await openSession(database.url);
+    await writer.session.query("BEGIN; INSERT INTO kv (key, value) VALUES ('k', 'one')");
+    await using origin = launchOrigin(database, [...FOLLOW, "--db-timeout", "500"]);
+    const { pid } = writer.session.process;
+    await origin.line(
+      new RegExp(
+        `from the end of a transaction on: the transaction of process ${pid}, open for \\d+ s`,
+      ),
+    );
+    await writer.session.query("COMMIT");
+    await origin.line("warning: max_slot_wal_keep_size is -1: PostgreSQL keeps its log");
+    await origin.line(/leased \S+ listens on /);
+    using client = await origin.connect();
+    await client.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
   },
   ["PostgreSQL"],
 );

@@ -16,6 +16,8 @@ class World {
   readonly gaps: (string | null)[] = [null];
   retainedBytes = 7;
   end = 0n;
+  /** Called while the database is asked for the end of its log. */
+  beforeEnd: () => Promise<unknown> = () => Promise.resolve();
   endPosition = 0n;
   #send: (changes: Changes) => void = () => {};
   #fail: (error: Error) => void = () => {};
@@ -26,7 +28,8 @@ class World {
       this.done.push(`open ${evicts}`);
       return Promise.resolve(this.#stream(this.gaps.shift() ?? null));
     };
-    const backend = { openChanges: open, endOfLog: () => Promise.resolve(this.end) };
+    const endOfLogOnDisk = (): Promise<bigint> => this.beforeEnd().then(() => this.end);
+    const backend = { openChanges: open, endOfLogOnDisk };
     this.follower = new Follower(
       backend as unknown as Backend,
       {
@@ -47,7 +50,7 @@ class World {
   #stream(gap: string | null): ChangeStream {
     const { retainedBytes, endPosition, done } = this;
     return {
-      ...{ gap, retainedBytes, endPosition },
+      ...{ warning: null, gap, retainedBytes, endPosition },
       begin: () => Promise.resolve(void done.push("begin")),
       next: () =>
         new Promise((resolve, reject) => {
@@ -190,9 +193,54 @@ Deno.test("an end of the log that is applied is asked for anew, and the statisti
     const stats = followStats(world.follower).map(({ name, value }) => [name, value]);
     assertEquals(Object.fromEntries(stats), {
       ...{ follow_lag_ms: 1000, follow_lag_bytes: 8, follow_retained_bytes: 7 },
-      ...{ follow_position: 12, follow_changes: 4, follow_keys: 4, follow_floods: 0 },
+      ...{
+        follow_unbounded: 0,
+        follow_position: 12,
+        follow_changes: 4,
+        follow_keys: 4,
+        follow_floods: 0,
+      },
       ...{ follow_gaps: 0 },
     });
+    await world.follower.stop();
+  } finally {
+    performance.now = now;
+  }
+});
+
+Deno.test("an end of the log is not caught up with while the log fails, nor after it was opened again meanwhile", async () => {
+  const { now } = performance;
+  let nowMs = 1000;
+  performance.now = () => nowMs;
+  try {
+    const world = await started();
+    await world.settle();
+    await world.follower.measure();
+    assertEquals(world.follower.lagMs, 0);
+    await world.fail("lost");
+    nowMs = 2000;
+    await world.follower.measure();
+    assertEquals([world.follower.problem, world.follower.lagMs], ["lost", 1000]);
+    await world.send(["a"], 5n);
+    world.end = 5n;
+    await world.follower.measure();
+    assertEquals([world.follower.problem, world.follower.lagMs], [null, 0]);
+    // The answer may be that of the server before a failover.
+    world.beforeEnd = async () => {
+      await world.fail("moved");
+      await world.send(["a"], 6n);
+    };
+    nowMs = 3000;
+    await world.follower.measure();
+    nowMs = 4000;
+    assertEquals([world.follower.problem, world.follower.lagMs], [null, 2000]);
+    // Nor is one of the log before that the next log begins behind.
+    world.beforeEnd = () => Promise.resolve();
+    world.end = 9n;
+    await world.follower.measure();
+    world.endPosition = 20n;
+    await world.fail("moved");
+    assertEquals([world.follower.position, world.follower.lagMs], [20n, 2000]);
     await world.follower.stop();
   } finally {
     performance.now = now;

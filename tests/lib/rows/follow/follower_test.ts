@@ -7,6 +7,7 @@ import { until } from "../../../support/servers/server_process.ts";
 
 /** A log whose changes tests send. */
 class Log implements ChangeStream {
+  readonly warning = null;
   readonly gap = null;
   readonly retainedBytes = 0;
   endPosition = 0n;
@@ -69,7 +70,7 @@ async function withFollower(
   const log = new Log();
   const backend = {
     openChanges: () => Promise.resolve(log),
-    endOfLog: () => {
+    endOfLogOnDisk: () => {
       log.beforeEnd();
       return Promise.resolve(log.end);
     },
@@ -137,6 +138,26 @@ Deno.test("while the log cannot be read, its end is not caught up with", () =>
     await follower.measure();
   }));
 
+Deno.test("the lag grows while the log cannot be read, also without changes", () =>
+  withClock((advance) =>
+    withFollower(async (log, follower) => {
+      await log.send(100n);
+      log.end = log.endPosition = 100n;
+      await follower.measure();
+      assertEquals(follower.lagMs, 0);
+      await log.fail("a trigger is missing");
+      await until(() => log.isWaiting);
+      advance(500);
+      await follower.measure();
+      assertEquals(follower.lagMs, 500);
+      await log.send(101n);
+      await until(() => follower.problem === null);
+      log.end = 101n;
+      await follower.measure();
+      assertEquals(follower.lagMs, 0);
+    })
+  ));
+
 Deno.test("a wait ends with its signal, before and after it has begun", () =>
   withFollower(async (log, follower) => {
     const controller = new AbortController();
@@ -160,6 +181,30 @@ Deno.test("a wait ends when its position is applied, or the follower stops", () 
     assertEquals(await early, true);
     await follower.stop();
     assertEquals(await late, false);
+  }));
+
+Deno.test("the end of the log by a stop is no failure, and a wait leaves nothing with its signal", () =>
+  withFollower(async (log, follower, events) => {
+    const { signal } = new AbortController();
+    const calls: unknown[] = [];
+    for (const name of ["addEventListener", "removeEventListener"] as const) {
+      const method = signal[name].bind(signal);
+      Object.defineProperty(signal, name, {
+        value: (type: "abort", listener: () => void) => {
+          calls.push(name, listener);
+          method(type, listener);
+        },
+      });
+    }
+    const waiting = follower.wait(100n, 1_000_000, signal);
+    await log.send(100n);
+    assertEquals(await waiting, true);
+    const listener = calls[1];
+    assertEquals(calls, ["addEventListener", listener, "removeEventListener", listener]);
+    await until(() => log.isWaiting);
+    await follower.stop();
+    await until(() => log.closed >= 2);
+    assertEquals([events, follower.problem], [[], null]);
   }));
 
 Deno.test("the log is hastened for a wait, and again after changes that do not end it", () =>
@@ -202,14 +247,65 @@ Deno.test("after the log has ended, neither its position nor its end counts: ano
     await until(() => follower.problem !== null);
     let isApplied = false;
     const waiting = follower.wait(50n, 1_000_000).then((done) => isApplied = done);
+    assertEquals(log.hastened, 0, "the log that has ended is not asked");
     await until(() => log.closed === 1);
+    const { hastened } = log;
     log.endPosition = 40n;
     open();
     await until(() => log.isWaiting);
     assertEquals([isApplied, follower.position], [false, 40n]);
     await log.send(50n);
     assertEquals(await waiting, true);
+    assertEquals(hastened, 0, "a log that has ended is not asked");
     log.end = 50n;
     await follower.measure();
     assertEquals(follower.lagBytes, 0);
   }));
+
+Deno.test("the end of a log that has ended is caught up with neither by that log nor by the next one", () =>
+  withClock((advance) =>
+    withFollower(async (log, follower) => {
+      await log.send(100n);
+      log.end = 1000n;
+      await follower.measure();
+      await log.fail("the server has closed the connection");
+      await until(() => log.isWaiting);
+      await log.send(101n);
+      await until(() => follower.problem === null);
+      advance(5000);
+      // The next server's log is shorter.
+      log.end = 101n;
+      await follower.measure();
+      assertEquals([follower.lagMs, follower.lagBytes], [0, 0]);
+    })
+  ));
+
+Deno.test("an end that was asked for before the log ended does not count for the next one", async () => {
+  const logs = [new Log(), new Log()];
+  const [first, second] = logs as [Log, Log];
+  let answer = (_: bigint): void => {};
+  const backend = {
+    openChanges: () => Promise.resolve(logs.shift()),
+    endOfLogOnDisk: () => new Promise<bigint>((resolve) => answer = resolve),
+  } as unknown as Backend;
+  const context = { note: () => {}, take: () => {} };
+  const follower = new Follower(backend, context, () => {}, () => Promise.resolve());
+  await follower.open();
+  const run = follower.run();
+  await withClock(async (advance) => {
+    await first.send(100n);
+    const measured = follower.measure();
+    await first.fail("the server has closed the connection");
+    await second.send(50n);
+    await until(() => follower.problem === null);
+    answer(1000n);
+    await measured;
+    advance(5000);
+    const again = follower.measure();
+    answer(50n);
+    await again;
+    assertEquals([follower.lagMs, follower.lagBytes], [0, 0]);
+  });
+  await follower.stop();
+  await run;
+});

@@ -3,6 +3,7 @@ import { mock } from "node:test";
 import { Membership, type MembershipContext } from "../../../../lib/rows/nodes/membership.ts";
 import { packDue, WAIT_TEXT } from "../../../../lib/rows/nodes/wire.ts";
 import { latin1Text } from "../../../../store/base/bytes.ts";
+import { ScriptedPeer } from "../../../support/servers/scripted_peer.ts";
 import { waitingFor } from "../../../support/waiting.ts";
 import { blockReply, HostileOrigin } from "./hostile_origin.ts";
 
@@ -23,8 +24,16 @@ class Node implements AsyncDisposable {
 
   /** Level and message of each event. */
   readonly messages: string[] = [];
+  /** Until when the node may serve rows, at each event. */
+  readonly deadlinesMs: number[] = [];
+  /** Resolves when its rows are deleted. */
+  deleting: Promise<void> | undefined;
 
-  constructor(origins: HostileOrigin | readonly HostileOrigin[], timeoutMs: number) {
+  constructor(
+    origins: { readonly port: number } | readonly { readonly port: number }[],
+    timeoutMs: number,
+    login: MembershipContext["dial"]["login"] = null,
+  ) {
     const world: MembershipContext = {
       right: {
         nowMs: () => 0,
@@ -34,11 +43,12 @@ class Node implements AsyncDisposable {
       name: "one",
       prefixes: [""],
       expiry: "refuse",
-      dial: { timeoutMs, login: null, caCert: null },
-      delete: () => {},
+      dial: { timeoutMs, login, caCert: null },
+      delete: () => this.deleting,
       report: ({ event, level, message }) => {
         this.events.push(event);
         this.messages.push(`${level} ${message}`);
+        this.deadlinesMs.push(this.deadlineMs);
         this.#told();
       },
       sleep: (ms) => {
@@ -240,4 +250,72 @@ Deno.test("a node that joins again names its session before: the origin ends tha
   node.start();
   await origin.asked("join", 4);
   assertEquals(before.slice(0, 3), ["", "1-secret", "2-secret"]);
+});
+
+Deno.test("a node whose session is over leaves at once, may serve nothing from then on, and says so each time", async () => {
+  using origin = new HostileOrigin({ memberMs: MEMBER_MS });
+  const asked: string[] = [];
+  const join = origin.replies.get("join")!;
+  origin.replies.set("join", (request) => (asked.push("join"), join(request)));
+  origin.replies.set("poll", () => (asked.push("poll"), "NOT_FOUND\r\n"));
+  mock.timers.enable({ apis: ["setTimeout"] });
+  await using node = new Node(origin, MEMBER_MS);
+  node.start();
+  await origin.asked("join", 3);
+  assertEquals(asked.slice(0, 5), ["join", "poll", "join", "poll", "join"]);
+  const events = ["joined_origin", "left_origin", "joined_origin", "left_origin"];
+  assertEquals(node.events.slice(0, 4), events);
+  assertEquals(node.deadlinesMs.slice(0, 4), [MEMBER_MS, 0, MEMBER_MS, 0]);
+});
+
+Deno.test("a node pauses after no answer that names keys", async () => {
+  using origin = new HostileOrigin({ memberMs: MEMBER_MS });
+  let seq = 0;
+  origin.replies.set("poll", () => {
+    const keys = [`k${++seq}`];
+    return seq > 3 ? null : blockReply(packDue({ seq, grantedMs: MEMBER_MS, keys, prefixes: [] }));
+  });
+  mock.timers.enable({ apis: ["setTimeout"] });
+  await using node = new Node(origin, MEMBER_MS);
+  node.start();
+  await origin.asked("poll", 4);
+  assertEquals(node.pausesMs, []);
+});
+
+Deno.test("a node that ends while it joins tells nothing of it", async () => {
+  using origin = new HostileOrigin({ memberMs: MEMBER_MS });
+  origin.replies.set("join", () => null);
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const node = new Node(origin, MEMBER_MS);
+  node.start();
+  await origin.asked("join");
+  await node[Symbol.asyncDispose]();
+  assertEquals([node.events, node.pausesMs], [[], []]);
+});
+
+Deno.test("a node that ends while it deletes its rows joins no origin any more", async () => {
+  using origin = new HostileOrigin({ memberMs: MEMBER_MS });
+  let joins = 0;
+  const join = origin.replies.get("join")!;
+  origin.replies.set("join", (request) => (joins++, join(request)));
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const node = new Node(origin, MEMBER_MS);
+  const deleted = Promise.withResolvers<void>();
+  node.deleting = deleted.promise;
+  node.start();
+  const ended = node[Symbol.asyncDispose]();
+  deleted.resolve();
+  await ended;
+  assertEquals([joins, node.events, node.membership.client], [0, [], null]);
+});
+
+Deno.test("an origin that refuses the node's password ends its start; another one is not asked", async () => {
+  await using first = new ScriptedPeer((line) =>
+    line.startsWith("u ") ? ["CLIENT_ERROR authentication failure\r\n"] : []
+  );
+  using second = new HostileOrigin({ memberMs: MEMBER_MS });
+  mock.timers.enable({ apis: ["setTimeout"] });
+  await using node = new Node([first, second], 60 * MEMBER_MS, { user: "u", password: "p" });
+  await assertRejects(() => node.membership.begin(), Error, "the login of user u");
+  assertEquals([node.membership.client, node.events], [null, ["left_origin"]]);
 });

@@ -25,6 +25,8 @@ class Origin implements Disposable {
   readonly events: string[] = [];
   readonly reads: [readonly string[], boolean][] = [];
   row: Row | null = null;
+  /** Keys that another connection has locked in the origin's own cache. */
+  readonly locked = new Set<string>();
   readonly writes: RowWrite[] = [];
   answer: (write: RowWrite) => WriteReply = () => ({ kind: "committed", version: 1 });
   right = { isTimed: false, deadlineMs: 0, nowMs: (): number => this.nowMs };
@@ -35,7 +37,7 @@ class Origin implements Disposable {
     let secrets = 0;
     this.nodeServer = new NodeServer(new NodeList(() => `secret${++secrets}`, memberMs, 0.1), {
       right: this.right,
-      own: { invalidate: (keys) => keys.map(() => true), expel: () => {} },
+      own: { invalidate: (keys) => keys.map((key) => !this.locked.has(key)), expel: () => {} },
       memberMs,
       prefixes: PREFIXES,
       expiry: "refuse",
@@ -90,6 +92,12 @@ class Origin implements Disposable {
 
   async session(name: string): Promise<string> {
     return wire.unpackJoined(await this.join(name)).session;
+  }
+
+  /** Sends writes that fit one block. */
+  async write(writes: readonly wire.SentWrite[]): Promise<wire.SentReply[]> {
+    const [{ block }] = wire.packWrites(writes) as [wire.WriteBlock];
+    return wire.unpackReplies(await this.ask("write", "-", "0", block), writes);
   }
 }
 
@@ -239,11 +247,7 @@ Deno.test("rows are read for members as cacheable ones, in slices, as many as a 
 
 Deno.test("writes of a node go with their requests, those of one block in one order, and are answered", async () => {
   using origin = new Origin();
-  const session = await origin.session("one");
-  const write = async (...wishes: wire.SentWrite[]): Promise<wire.SentReply[]> => {
-    const [{ block }] = wire.packWrites(wishes) as [wire.WriteBlock];
-    return wire.unpackReplies(await origin.ask("write", session, "0", block), wishes);
-  };
+  const write = (...writes: wire.SentWrite[]): Promise<wire.SentReply[]> => origin.write(writes);
   const row: Row = { flags: 1, version: 5, data: latin1Bytes("12345") };
   // The database computes the changes from this row.
   origin.answer = ({ edit }) => {
@@ -314,4 +318,85 @@ Deno.test("the log tells what becomes of a node, and caches shows it", async () 
     nodeLines([state, { ...state, name: "m" }]),
     "NODE n lost 13 7\r\nNODE m lost 13 7\r\n",
   );
+});
+
+Deno.test("a key that is locked at the origin is not deleted in nodes: it is not written", async () => {
+  using origin = new Origin();
+  const { nodeServer } = origin;
+  const session = await origin.session("one");
+  origin.locked.add("a:locked");
+  const freed = nodeServer.delete({
+    keys: ["a:1", "a:locked", "a:2"],
+    prefixes: [],
+    writers: [1, 2, 3],
+  });
+  const due = wire.unpackDue(await origin.ask("poll", session), 0, MEMBER_MS);
+  assertEquals([due.seq, due.keys], [2, ["a:1", "a:2"]]);
+  void origin.ask("poll", session, "2");
+  await origin.tick(0);
+  assertEquals(await freed, [true, false, true]);
+});
+
+Deno.test("a write goes on when it is confirmed by a question that is answered at once", async () => {
+  using origin = new Origin();
+  const { nodeServer } = origin;
+  const session = await origin.session("one");
+  const ended: string[] = [];
+  const write = (key: string): void => {
+    void Promise.resolve(nodeServer.delete(keySet(key))).then(() => ended.push(key));
+  };
+  write("a:1");
+  const first = wire.unpackDue(await origin.ask("poll", session), 0, MEMBER_MS);
+  write("a:2");
+  const second = wire.unpackDue(
+    await origin.ask("poll", session, String(first.seq)),
+    first.seq,
+    MEMBER_MS,
+  );
+  assertEquals([first.keys, second.keys], [["a:1"], ["a:2"]]);
+  await origin.tick(0);
+  assertEquals(ended, ["a:1"]);
+});
+
+Deno.test("a node has fetched the rows that it was sent, not those that had no room", async () => {
+  using origin = new Origin();
+  const session = await origin.session("one");
+  origin.row = { flags: 0, version: 2, data: new Uint8Array(wire.BLOCK_BYTES + 1) };
+  const keys = Array.from({ length: 200 }, (_, index) => `a:${index}`);
+  await origin.ask("read", session, "0", wire.packKeys(keys));
+  const sent = origin.reads.reduce((sum, [some]) => sum + some.length, 0);
+  assert(sent < keys.length, `${sent} rows`);
+  assertEquals(origin.nodeServer.states[0]!.fetched, sent);
+});
+
+Deno.test("a write of a node that the database failed after it had made the row gives the reason, and no row", async () => {
+  using origin = new Origin();
+  const row = { flags: 7, version: 5, data: latin1Bytes("12345") };
+  origin.answer = ({ edit }) => {
+    if (typeof edit === "function") edit(row);
+    return { kind: "failed", reason: "the disk is full" };
+  };
+  const writes: wire.SentWrite[] = [{
+    request: { ...SET, kind: RowKind.TOUCH, valueLength: 0, expiresUnixSec: 9 },
+    data: NOTHING,
+  }];
+  const [sent] = await origin.write(writes);
+  assertEquals([sent!.reply, sent!.row], [{ kind: "failed", reason: "the disk is full" }, null]);
+});
+
+Deno.test("whether a row fits is asked with the flags of its write", async () => {
+  using origin = new Origin();
+  const row = { flags: 0, version: 5, data: latin1Bytes("12345") };
+  origin.answer = ({ edit }) => {
+    const change = typeof edit === "function" ? edit(row) : edit;
+    return change === null ? { kind: "refused", row } : { kind: "committed", version: 6 };
+  };
+  for (const [flags, outcome] of [[3, Outcome.STORED], [4, Outcome.TOO_LARGE]] as const) {
+    const writes: wire.SentWrite[] = [{
+      request: { ...SET, mode: StoreMode.REPLACE, flags, valueLength: 5 },
+      data: latin1Bytes("abcde"),
+    }];
+    const [sent] = await origin.write(writes);
+    assertEquals(sent!.outcome, outcome, `flags ${flags}`);
+  }
 });

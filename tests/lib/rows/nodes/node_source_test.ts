@@ -10,10 +10,10 @@ import {
   mayPass,
   type OriginClient,
   OriginRefusal,
-  UnsentError,
 } from "../../../../lib/rows/nodes/origin_client.ts";
 import * as wire from "../../../../lib/rows/nodes/wire.ts";
 import { PeerError } from "../../../../lib/peers/peer.ts";
+import { UnsentError } from "../../../../lib/peers/peer_pool.ts";
 import { type ClientWrite, RowEdit } from "../../../../lib/rows/flows/row_edit.ts";
 import { latin1Bytes, latin1Text } from "../../../../store/base/bytes.ts";
 import { StoreMode } from "../../../../store/operation.ts";

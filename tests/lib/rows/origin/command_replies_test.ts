@@ -36,6 +36,8 @@ class Setting implements AsyncDisposable {
   /** Longest reply. */
   bytesMax = 1_000_000;
   readonly asked: unknown[] = [];
+  /** Of the waits for the log. */
+  readonly signals: AbortSignal[] = [];
   isInTime = true;
   end = 12n;
 
@@ -44,7 +46,8 @@ class Setting implements AsyncDisposable {
     const cache = formatCache(new Memory(createSharedMemory(storeOptions(rows))));
     this.runner = new StepRunner(this.backend, () => Promise.resolve());
     this.runner.delete = deleteIn(cache);
-    const wait = (position: bigint, ms: number): Promise<boolean> => {
+    const wait = (position: bigint, ms: number, signal: AbortSignal): Promise<boolean> => {
+      this.signals.push(signal);
       this.asked.push(["wait", position, ms]);
       return Promise.resolve(this.isInTime);
     };
@@ -214,6 +217,9 @@ Deno.test("follow wait: the end of the log or a position, and whether it was in 
     77n,
     5,
   ]]);
+  const { signal } = new AbortController();
+  await setting.ask("follow wait now 1", signal);
+  assertEquals(setting.signals.at(-1), signal, "a wait ends with its connection");
   await using other = await opened();
   await assertRejects(
     () => other.ask("follow wait now 1"),
@@ -371,4 +377,41 @@ Deno.test("a reply as long as a value is sent, a longer one refused; a client th
   const reads = setting.runner.times.readRows.count;
   await assertRejects(() => setting.ask(`uget ${keys(9)}`, AbortSignal.abort()));
   assertEquals(setting.runner.times.readRows.count, reads);
+});
+
+Deno.test("noreply is the last word of any command, and no argument of it", async () => {
+  await using setting = await opened({ hasNodes: true, follows: true });
+  await setting.check([
+    ["token get k noreply", `TOKEN ${ID}\r\n`],
+    ["token list noreply", `TOKEN k ${ID} idle -\r\nEND\r\n`],
+    ["token list k noreply", `TOKEN k ${ID} idle -\r\nEND\r\n`],
+    [`uput k 0 1 ${ID} noreply\nx`, "STORED 1\r\n"],
+    ["token get k noreply", `TOKEN ${ID + 1}\r\n`],
+    [`udelete k ${ID + 1} noreply`, "DELETED 2\r\n"],
+    ["uget k noreply", "NONE k 2 C\r\nEND\r\n"],
+    ["nodes noreply", "NODE one member 13 3\r\nEND\r\n"],
+    ["nodes forget one noreply", "OK\r\n"],
+    ["follow wait now 1 noreply", "OK\r\n"],
+    // The word alone is a key.
+    ["uget noreply k", "NONE noreply 0 C\r\nNONE k 2 C\r\nEND\r\n"],
+  ]);
+});
+
+Deno.test("keys and reasons put no line of their own into replies", async () => {
+  await using setting = await opened();
+  setting.states.get("a b\n%", "me");
+  await setting.check([["token list", `TOKEN a%20b%0A%25 ${ID} idle me\r\nEND\r\n`]]);
+  const reason = "one\r\nSTORED 1";
+  for (const kind of ["unknown", "failed"] as const) {
+    const addWrite = (write: RowWrite): void => write.answer({ kind, reason });
+    const { signal } = new AbortController();
+    const error = await assertRejects(() =>
+      setting.commands.execute(latin1Bytes(`uput k 0 1 ${ID}\nx`), addWrite, signal)
+    );
+    const { message } = error as Error;
+    assertEquals([/[\r\n]/.test(message), message.startsWith("outcome unknown: ")], [
+      false,
+      kind === "unknown",
+    ]);
+  }
 });

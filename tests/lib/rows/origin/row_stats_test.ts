@@ -38,7 +38,7 @@ const NODES = ["member", "member", "silent", "silent", "silent", "lost"].map((st
 
 function statsOf(
   changed: object,
-  views: { size: number; counts: { reads: number; problems: number } },
+  views: { size: number; broken: readonly unknown[]; counts: { reads: number; problems: number } },
   follower?: object,
 ): Record<string, unknown> {
   const flows = { ...FLOWS, ...changed } as unknown as Flows;
@@ -48,7 +48,7 @@ function statsOf(
   return Object.fromEntries(stats.map(({ name, value }) => [name, value]));
 }
 
-const NO_VIEWS = { size: 0, counts: { reads: 0, problems: 0 } };
+const NO_VIEWS = { size: 0, broken: [], counts: { reads: 0, problems: 0 } };
 
 Deno.test("an origin's numbers stand under their names", () => {
   const stats = statsOf({}, NO_VIEWS);
@@ -72,12 +72,29 @@ Deno.test("an origin's numbers stand under their names", () => {
 
 Deno.test("numbers of the log and of views stand there when there are any", () => {
   const counts = { changes: 1, keys: 2, floods: 3, gaps: 4 };
-  const follower = { counts, lagMs: 6, lagBytes: 7, retainedBytes: 8, position: 2n ** 40n };
-  const stats = statsOf({}, { size: 9, counts: { reads: 10, problems: 11 } }, follower);
+  const follower = {
+    counts,
+    lagMs: 6,
+    lagBytes: 7,
+    retainedBytes: 8,
+    isUnbounded: true,
+    position: 2n ** 40n,
+  };
+  const stats = statsOf(
+    {},
+    { size: 9, broken: [1, 2], counts: { reads: 10, problems: 11 } },
+    follower,
+  );
   const names = Object.keys(stats).filter((name) => /^(?:follow|view)/.test(name));
   assertEquals(Object.fromEntries(names.map((name) => [name, stats[name]])), {
     ...{ follow_lag_ms: 6, follow_lag_bytes: 7, follow_retained_bytes: 8 },
-    ...{ follow_position: 2 ** 40, follow_changes: 1, follow_keys: 2, follow_floods: 3 },
-    ...{ follow_gaps: 4, views: 9, view_reads: 10, view_problems: 11 },
+    ...{
+      follow_unbounded: 1,
+      follow_position: 2 ** 40,
+      follow_changes: 1,
+      follow_keys: 2,
+      follow_floods: 3,
+    },
+    ...{ follow_gaps: 4, views: 9, views_broken: 2, view_reads: 10, view_problems: 11 },
   });
 });

@@ -140,6 +140,7 @@ function found(name: string, problem?: string): Found {
 /** Prepared views that answer with the view's name and the values. */
 function prepared(closed: string[], name = "first"): PreparedViews {
   return {
+    broken: [],
     readMany: (keys: readonly ViewKey[]) =>
       Promise.resolve(
         keys.map(({ view, values }) =>

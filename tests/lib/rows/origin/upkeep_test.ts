@@ -58,6 +58,8 @@ class Setting {
   follower: { problem: string | null; lagMs: number } | null = null;
   unknown = 0;
   isDeposed = false;
+  /** Names of views, with their reasons. */
+  broken: [string, string][] = [];
   rightMs = 2000;
   check = (): Promise<void> => Promise.resolve();
   renew = (): Promise<void> => Promise.resolve();
@@ -69,7 +71,7 @@ class Setting {
     const setting = this;
     const world = {
       clock: this.clock,
-      options: { rightMs, appliedTtlSec: TTL_SEC, lagMsMax: 10_000 },
+      options: { memberTimeMs: rightMs, appliedTtlSec: TTL_SEC, lagMaxMs: 10_000 },
       backend: {
         check: () => this.check(),
         purgeExpired: () => Promise.resolve(note("purge expired")),
@@ -94,7 +96,13 @@ class Setting {
       runner: {
         run: (flow: () => Promise<unknown>) => flow(),
         times: new Proxy({}, { get: () => ({ count: 0, sumMs: 0, failures: 0 }) }),
-        views: { size: 0, counts: {} },
+        views: {
+          size: 0,
+          counts: {},
+          get broken() {
+            return setting.broken.map(([name, reason]) => ({ view: { name }, reason }));
+          },
+        },
       },
       right: {},
       get follower() {
@@ -219,7 +227,8 @@ Deno.test("the lag and the nodes are watched each second, also without an answer
   for (const what of ["measured", "lag watched", "nodes watched"]) {
     assertEquals(setting.timesOf(what), [1000, 2000, 3000], what);
   }
-  assertEquals(setting.said.length, 4, "a state at the start, and each second");
+  const states = setting.said.filter((kind) => kind === "state");
+  assertEquals(states.length, 4, "a state at the start, and each second");
   setting.upkeep.stop();
 });
 
@@ -256,6 +265,65 @@ Deno.test("the state names one problem: a takeover, the database's, the log's, o
   assertEquals(await problem(20_000, "the log ended", "gone"), "gone");
   setting.isDeposed = true;
   assertEquals(await problem(20_000, "the log ended", "gone"), "another one");
+  setting.upkeep.stop();
+});
+
+Deno.test("a problem of the database, or a lag, that lasts is told of once, and so is its end", async () => {
+  const setting = new Setting();
+  setting.upkeep.start();
+  const told = async (
+    database: string,
+    lagMs = 0,
+    log: string | null = null,
+  ): Promise<string[]> => {
+    setting.follower = { lagMs, problem: log };
+    setting.check = () => database === "" ? Promise.resolve() : Promise.reject(new Error(database));
+    setting.messages.length = 0;
+    await setting.clock.pass(3000);
+    return setting.messages.flatMap((message) =>
+      message.kind === "event" ? [`${message.event.level} ${message.event.message}`] : []
+    );
+  };
+  assertEquals(await told(""), []);
+  assertEquals(await told("gone"), ["error rows are not well: gone"]);
+  assertEquals(await told("gone"), []);
+  assertEquals(await told(""), ["info rows are well again"]);
+  assertEquals(await told("", 10_001), [
+    "error rows are not well: changes of rows have not been applied for 10001 ms, more than --lag-max",
+  ]);
+  // The log tells of itself.
+  assertEquals(await told("", 10_001, "the log ended"), []);
+  assertEquals(await told(""), ["info rows are well again"]);
+  assertEquals(await told("", 0, "the log ended"), []);
+  setting.upkeep.stop();
+});
+
+Deno.test("a view that is broken is told of once for each reason, is a problem behind all others, and its end is told", async () => {
+  const setting = new Setting();
+  setting.upkeep.start();
+  const events = async (broken: [string, string][]): Promise<string[]> => {
+    setting.broken = broken;
+    setting.messages.length = 0;
+    await setting.clock.pass(2000);
+    return setting.messages.flatMap((message) =>
+      message.kind === "event"
+        ? [`${message.event.level} ${message.event.event} ${message.event.fields!["view"]}`]
+        : []
+    );
+  };
+  assertEquals([await events([]), setting.state.problem], [[], null]);
+  assertEquals(await events([["a", "no table"]]), ["error view_broken a"]);
+  assertEquals(setting.state.problem, "view a: not cached, no table");
+  assertEquals(await events([["a", "no column"], ["b", "no table"]]), [
+    "error view_broken a",
+    "error view_broken b",
+  ]);
+  assertEquals(setting.state.problem, "view a, and 1 more: not cached, no column");
+  setting.follower = { lagMs: 0, problem: "the log ended" };
+  assertEquals(await events([["b", "no table"]]), ["info view_cached a"]);
+  assertEquals(setting.state.problem, "the log ended");
+  setting.follower = null;
+  assertEquals([await events([]), setting.state.problem], [["info view_cached b"], null]);
   setting.upkeep.stop();
 });
 

@@ -18,7 +18,8 @@ class World {
     read: () => {
       this.steps.push(`read ${this.file}`);
       if (this.file === "") throw new Error("line 1: a mistake");
-      return { all: [{}], path: this.file } as unknown as Views;
+      const view = { name: "v", maxAgeSec: 0, query: `SELECT ${this.file}` };
+      return { all: [view], path: this.file } as unknown as Views;
     },
     prepare: async ({ path }) => {
       await this.prepared.get(path)?.promise;
@@ -90,4 +91,13 @@ Deno.test("a file with mistakes changes nothing, and the next one is read", asyn
     "error SIGHUP: the views stay as they are: line 1: a mistake",
     "info SIGHUP: 1 views are served, third",
   ]);
+});
+
+Deno.test("a view that grows old unnoticed is warned of when it is served", async () => {
+  const world = new World();
+  world.file = "now()";
+  await world.reload.request();
+  const warning =
+    "warning view v: its result depends on now(), no change of which is noticed: give it a max-age";
+  assertEquals(world.events, ["info SIGHUP: 1 views are served, now()", warning]);
 });
