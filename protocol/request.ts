@@ -15,7 +15,7 @@ export const Flow = {
   CLOSE_ERROR: 5,
   /** There is no such command, as this server was started. */
   UNKNOWN: 4,
-  /** It waits for the database, and nothing has been answered: it is executed once more. */
+  /** It waits for the database, and is executed once more. A parser finds it out: handlers never return it. */
   PARKED: 6,
 } as const;
 
@@ -34,6 +34,8 @@ export class Request {
   trailerLength = 2;
   /** Behind the last byte received. */
   inputEnd = 0;
+  /** Length of the reply in front of its own: a parked request takes back what it replied. */
+  replyStart = 0;
   /** The first byte that does not belong to the request; where to go on. The handler moves it behind a value. */
   next = 0;
 

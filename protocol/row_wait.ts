@@ -15,6 +15,7 @@ export class RowWait implements Task {
   constructor({ cache }: RequestThread, successor: Task | null, slot = cache.parking!.awaited) {
     this.#slot = slot;
     this.#successor = successor;
+    cache.parking!.hasParked = false;
   }
 
   run(conversation: RequestConversation, start: number, _end: number): number {
@@ -31,22 +32,25 @@ export class RowWait implements Task {
   }
 }
 
-/** Executes requests ahead of their turn: see `RowParking`. @param run Executes one; returns false to end. */
-export function lookAhead(conversation: RequestConversation, run: () => boolean): void {
-  const { cache, reply } = conversation.thread;
+/**
+ * Makes a connection wait for the database. Takes back what its request has replied, and executes those behind it ahead
+ * of their turn: see `RowParking`.
+ *
+ * @param run Executes one; returns false to end.
+ */
+export function park(conversation: RequestConversation, run: () => boolean): void {
+  const { cache, reply, request: { replyStart } } = conversation.thread;
   const parking = cache.parking!;
   const session: RowSession = parking.session!;
   const { awaited } = parking;
   if (session.slots.length === 1 && !session.awaitsRoom) {
-    const { length } = reply;
     parking.isAhead = true;
     parking.hasLeftAhead = false;
-    while (!parking.hasLeftAhead && run());
+    do parking.hasParked = false; while (!parking.hasLeftAhead && run());
     parking.isAhead = false;
-    // Requests that failed ahead of their turn fail once more in their turn.
-    reply.length = length;
     conversation.valueMissing = false;
   }
+  reply.length = replyStart;
   conversation.task = new RowWait(conversation.thread, null, awaited);
 }
 

@@ -27,7 +27,7 @@ export interface TlsSettings {
 
 /**
  * The options that the protocols need: plain, so that they can be posted to
- * workers. Made from the options table; what the store was made with stands in `StoreOptions`. What
+ * workers. Values of the option table; what the store was made with stands in `StoreOptions`. What
  * commands may change later stands in `Tunables`.
  */
 export interface Settings {
@@ -36,23 +36,23 @@ export interface Settings {
   /** The runtime in one word, like `deno-2.9.6`. */
   readonly runtime: string;
   readonly pid: number;
-  readonly connectionsMax: number;
+  readonly connLimit: number;
   /** 0: no TCP. The port that was really bound. */
   readonly tcpPort: number;
   /** 0: no UDP. */
   readonly udpPort: number;
   /** The addresses as given with `-l`, or the default; null: a Unix socket instead. */
   readonly listenAddresses: string | null;
-  /** Path of the Unix socket, or null. */
-  readonly unixSocketPath: string | null;
+  /** Path of the Unix socket; "": none. */
+  readonly unixSocket: string;
   /** Permission bits of the Unix socket, like 0o700. */
-  readonly unixSocketMode: number;
+  readonly unixMask: number;
   /** 0..3, as counted from -v. */
-  readonly verbosity: number;
+  readonly verbose: number;
   /** `-A` */
-  readonly shutdownEnabled: boolean;
+  readonly enableShutdown: boolean;
   /** `--test-commands` */
-  readonly testCommandsEnabled: boolean;
+  readonly testCommands: boolean;
   /** Null without `-Z`. */
   readonly tls: TlsSettings | null;
   readonly threads: number;
@@ -61,41 +61,41 @@ export interface Settings {
   /** Whether prefixes are counted from the start. */
   readonly detailEnabled: boolean;
   /** `-R`: how many small requests make a slice. */
-  readonly requestsPerEvent: number;
-  readonly backlog: number;
+  readonly maxReqsPerEvent: number;
+  readonly listenBacklog: number;
   readonly wireProtocol: WireProtocol;
   readonly maxconnsFast: boolean;
   /** 0: never. */
   readonly idleTimeoutSec: number;
   /** 0: never. */
   readonly lockIdleTimeoutSec: number;
-  /** False under `-F`. */
-  readonly flushEnabled: boolean;
-  /** `--state-dir`; null: none. */
-  readonly stateDir: string | null;
-  /** `--snapshot`; null: none. */
-  readonly snapshotPath: string | null;
+  /** `-F` */
+  readonly disableFlushAll: boolean;
+  /** `--state-dir`; "": none. */
+  readonly stateDir: string;
+  /** `--snapshot`; "": none. */
+  readonly snapshotPath: string;
   /** `--token-quarantine`: how long the server stores nothing after a start that has forgotten its update tokens. */
   readonly tokenQuarantineSec: number;
   /** `--token-recover` */
   readonly tokenRecover: string;
   /** `--allow-token-drop` */
-  readonly tokenDropEnabled: boolean;
-  /** False under `-X`. */
-  readonly dumpEnabled: boolean;
-  /** False under `-W`. */
-  readonly watchEnabled: boolean;
+  readonly allowTokenDrop: boolean;
+  /** `-X` */
+  readonly disableDumping: boolean;
+  /** `-W` */
+  readonly disableWatch: boolean;
   /** `-z`: client flags that mark a lease, and which of their bits count. Mask 0: no getss and deletess. */
   readonly leaseFlag: number;
   readonly leaseMask: number;
   /** `--lease-time` */
   readonly leaseTimeSec: number;
-  /** `-Y`: path of the users' file; null: no authentication. */
-  readonly authFile: string | null;
+  /** `-Y`: path of the users' file; "": no authentication. */
+  readonly authFile: string;
   /** `-S`: peers may authenticate by SASL, in the binary protocol. */
-  readonly sasl: boolean;
+  readonly enableSasl: boolean;
   /** Whether the serving threads use io_uring. Known when the transport is bound. */
-  readonly ioUring: boolean;
+  readonly usesIoUring: boolean;
   /** `-o compat`: whose rules hold where memcached and yrmcds contradict each other. */
   readonly compat: "memcached" | "yrmcds";
   /** `-o lock_reply`: how a change of a key is refused that another connection has locked. */

@@ -65,7 +65,7 @@ export function storeBlock(conversation: RequestConversation): Outcome | Block {
     return Block.INCOMPLETE;
   }
   const outcome = complete ? storeComplete(conversation, end) : reserveBlock(conversation);
-  countStore(conversation.thread, operation, outcome);
+  countStore(conversation.thread, operation);
   return outcome;
 }
 

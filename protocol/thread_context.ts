@@ -80,7 +80,7 @@ export function createSharedState(memory: SharedMemory, settings: Settings): Sha
     prefixes: PrefixTable.createShared(),
     ops: OpCounts.createShared(threadRowCount(memory.options)),
     times: RequestTimes.createShared(threadRowCount(memory.options)),
-    verdicts: settings.authFile === null ? null : createVerdicts(memory.options.connectionsMax),
+    verdicts: settings.authFile === "" ? null : createVerdicts(memory.options.connectionsMax),
   };
 }
 
@@ -129,7 +129,7 @@ export class ThreadContext extends StoreHold {
     }
     this.connections = new ConnectionTable(shared.memory.connections);
     this.tunables = new Tunables(shared.tunables);
-    this.work = new WorkBudget(settings.requestsPerEvent * WORK.REQUEST);
+    this.work = new WorkBudget(settings.maxReqsPerEvent * WORK.REQUEST);
     this.prefixes = new PrefixTable(shared.prefixes, settings.statsDelimiter, this.work);
     this.times = new RequestTimes(shared.times, threadIndex);
     this.ops = new OpCounts(shared.ops, threadIndex, this.times);
@@ -145,6 +145,12 @@ export class ThreadContext extends StoreHold {
     this.request = new Request();
     this.operation = new Operation(this.input);
     this.numbers = new Numbers();
+  }
+
+  /** Whether the last operation waits for the database: its request is executed once more, and what it replied goes. */
+  get hasParked(): boolean {
+    const { parking } = this.cache;
+    return parking !== null && parking.hasParked;
   }
 
   /** Whether reads may go without the mutex now. */

@@ -49,7 +49,7 @@ export class Tunables {
     const shared = new SharedArrayBuffer(TUNABLES.length * 8);
     const tunables = new Tunables(shared);
     for (const [name, , preset] of TUNABLES) tunables.set(name, preset);
-    tunables.set("verbosity", settings.verbosity);
+    tunables.set("verbosity", settings.verbose);
     tunables.set("detail_enabled", settings.detailEnabled ? 1 : 0);
     return shared;
   }

@@ -55,7 +55,7 @@ export type { Found, FoundWriter } from "./items/found.ts";
 export { ATTEMPTS_MAX, ReadOutcome } from "./items/optimistic_read.ts";
 export type { RowOperations } from "./operations/row.ts";
 export type { RowParking } from "./operations/row_parking.ts";
-export { FAILED_ITEM, LOCKED_ITEM, PARKED_ITEM, type RowSession } from "./rows/row_session.ts";
+export { LOCKED_ITEM, outcomeOf, type RowSession } from "./rows/row_session.ts";
 export { CLASSES_MAX } from "./memory/memory.ts";
 export { OWNER_TAG_LENGTH_MAX } from "./memory/token_record.ts";
 export type { TokenView } from "./claims/token_view.ts";

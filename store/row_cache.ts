@@ -13,7 +13,7 @@ import * as sessionModule from "./rows/row_session.ts";
 const { NO_ITEM } = itemModule;
 const { Outcome } = outcomeModule;
 type Outcome = outcomeModule.Outcome;
-const { FAILED_ITEM, NOT_ASKED, PARKED_ITEM } = sessionModule;
+const { NOT_ASKED, outcomeOf, PARKED_ITEM } = sessionModule;
 
 // The names of inner rooms that callers need.
 export type { RowRequest, RowResult, RowValue } from "./rows/row_request.ts";
@@ -107,8 +107,7 @@ export class RowCache extends Cache {
 
   override getOrLease(operation: Operation): Outcome {
     const item = this.get(operation);
-    if (item === PARKED_ITEM) return Outcome.PARKED;
-    if (item === FAILED_ITEM) return Outcome.ROW_ERROR;
+    if (item < NO_ITEM) return outcomeOf(item);
     return item === NO_ITEM ? this.lease(operation) : this.leaseOperations.get(operation, item);
   }
 
@@ -144,8 +143,7 @@ export class RowCache extends Cache {
   override lock(operation: Operation): Outcome {
     if (this.parking.isNode && this.parking.isRow(operation)) return this.parking.refuseLock();
     const row = this.#fetchForLock(operation);
-    if (row === PARKED_ITEM) return Outcome.PARKED;
-    if (row === FAILED_ITEM) return Outcome.ROW_ERROR;
+    if (row < NO_ITEM && row !== NOT_ASKED) return outcomeOf(row);
     const outcome = super.lock(operation);
     return outcome === Outcome.NOT_FOUND ? this.#notLockable(operation, row) : outcome;
   }
@@ -153,8 +151,7 @@ export class RowCache extends Cache {
   override lockAndGet(operation: Operation, touch: boolean): Outcome {
     if (this.parking.isNode && this.parking.isRow(operation)) return this.parking.refuseLock();
     const row = this.#fetchForLock(operation);
-    if (row === PARKED_ITEM) return Outcome.PARKED;
-    if (row === FAILED_ITEM) return Outcome.ROW_ERROR;
+    if (row < NO_ITEM && row !== NOT_ASKED) return outcomeOf(row);
     const outcome = super.lockAndGet(operation, touch && !this.parking.isRow(operation));
     return outcome === Outcome.NOT_FOUND ? this.#notLockable(operation, row) : outcome;
   }
@@ -272,8 +269,7 @@ export class RowCache extends Cache {
     }
     this.prefetch.addHash(operation);
     const item = this.get(operation);
-    if (item === PARKED_ITEM) return Outcome.PARKED;
-    if (item === FAILED_ITEM) return Outcome.ROW_ERROR;
+    if (item < NO_ITEM) return outcomeOf(item);
     operation.item = item;
     return item === NO_ITEM ? Outcome.NOT_FOUND : Outcome.TOUCHED;
   }

@@ -34,7 +34,7 @@ class BinaryKeys implements KeyWriter {
 export function keys(conversation: RequestConversation, binary: BinaryRequest): Flow {
   const { thread } = conversation;
   const { input, operation, settings } = thread;
-  if (!settings.dumpEnabled) return refuse(conversation, binary, Status.REFUSED);
+  if (settings.disableDumping) return refuse(conversation, binary, Status.REFUSED);
   if (conversation.udp) return refuse(conversation, binary, Status.INVALID);
   const { keyOffset, keyLength } = operation;
   const prefix = new ByteRegion(input.bytes.slice(keyOffset, keyOffset + keyLength).buffer);

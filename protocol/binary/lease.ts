@@ -6,7 +6,7 @@ import { Flow } from "../request.ts";
 import { Status } from "../reply/binary_status.ts";
 import { putItem } from "./read.ts";
 import { leaseDeadlineSec } from "../text/lease.ts";
-import { countDeletion } from "../detail_counts.ts";
+import { countDeletion, countRead } from "../detail_counts.ts";
 
 // Hot path: no allocation.
 
@@ -26,11 +26,7 @@ export function getss(
   if (!readDeadline(conversation, binary)) return Flow.DONE;
   cache.prefetch.addHash(operation);
   const outcome = cache.getOrLease(operation);
-  if (outcome === Outcome.PARKED) return Flow.PARKED;
-  if (thread.tunables.detailEnabled) {
-    const isHit = outcome === Outcome.OK;
-    thread.prefixes.countGet(operation, isHit);
-  }
+  countRead(thread, operation, outcome === Outcome.OK);
   if (outcome === Outcome.OK) return putItem(conversation, binary, operation.item, withKey);
   if (outcome === Outcome.LEASED) putLease(conversation, binary, withKey);
   else putError(reply, binary, OUTCOME_STATUS[outcome]);
@@ -46,8 +42,7 @@ export function deletess(conversation: RequestConversation, binary: BinaryReques
   const { cache, operation, reply } = thread;
   if (!readDeadline(conversation, binary)) return Flow.DONE;
   const outcome = cache.removeAndLease(operation);
-  countDeletion(thread, operation, outcome);
-  if (outcome === Outcome.PARKED) return Flow.PARKED;
+  countDeletion(thread, operation);
   const status = OUTCOME_STATUS[outcome];
   if (status !== Status.OK && status !== Status.NOT_FOUND) putError(reply, binary, status);
   else if (!binary.quiet) {

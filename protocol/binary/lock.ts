@@ -10,7 +10,6 @@ export function lock(conversation: RequestConversation, binary: BinaryRequest): 
   const { cache, operation } = conversation.thread;
   if (conversation.udp) return refuse(conversation, binary, Status.INVALID);
   const outcome = cache.lock(operation);
-  if (outcome === Outcome.PARKED) return Flow.PARKED;
   return outcome === Outcome.LOCKED
     ? refuse(conversation, binary, Status.LOCKED)
     : answer(conversation, binary, outcome);

@@ -12,7 +12,7 @@ import { REPLY_ROOM_MIN } from "../reply/reply_buffer.ts";
 import { Flow, type Request } from "../request.ts";
 import { Status } from "../reply/binary_status.ts";
 import { SwallowTask } from "../tasks.ts";
-import { lookAhead, readRowsAhead } from "../row_wait.ts";
+import { park, readRowsAhead } from "../row_wait.ts";
 import type { HoldingThread } from "../thread_context.ts";
 import * as workBudgetModule from "../work_budget.ts";
 
@@ -86,6 +86,7 @@ export class BinaryParser implements Parser {
     const request = this.#request;
     const binary = this.#binary;
     request.start = start;
+    request.replyStart = this.#thread.reply.length;
     request.inputEnd = end;
     if (bytes[start] !== REQUEST_MAGIC) return Flow.CLOSE_ERROR;
     const opcode = bytes[start + 1]!;
@@ -113,14 +114,16 @@ export class BinaryParser implements Parser {
     this.#beginOperation(start, valueOffset - keyLength, keyLength, valueLength);
     if (command.needsMutex) this.#thread.hold();
     const flow = command.handler(conversation, binary);
-    if (flow !== Flow.INCOMPLETE && flow !== Flow.PARKED) this.#thread.ops.countBinary(opcode);
+    if (flow === Flow.INCOMPLETE) return flow;
+    if (this.#thread.hasParked) return Flow.PARKED;
+    this.#thread.ops.countBinary(opcode);
     return flow;
   }
 
   /** Makes the connection wait for the database, and executes the requests behind the one at `start` ahead. */
   #park(conversation: Conversation, start: number, end: number): number {
     const request = this.#request;
-    lookAhead(conversation, () => {
+    park(conversation, () => {
       const { next } = request;
       return end - next >= HEADER_LENGTH &&
         this.#execute(conversation, next, end) === Flow.PARKED;
@@ -186,11 +189,13 @@ export class BinaryParser implements Parser {
       operation.setKey(keyOffset, keyLength, prefetch.hashAt(index));
       ops.countBinary(opcode);
       request.next = keyOffset + keyLength;
+      request.replyStart = reply.length;
       const flow = command.handler(conversation, binary);
-      if (flow === Flow.PARKED) {
+      if (this.#thread.hasParked) {
         ops.takeBackBinary(opcode);
         request.start = at;
         readRowsAhead(conversation, index + 1);
+        return Flow.PARKED;
       }
       if (flow !== Flow.DONE) return flow;
     }

@@ -1,14 +1,13 @@
 import {
-  FAILED_ITEM,
   type Found,
   type FoundWriter,
   type ItemRef,
-  LOCKED_ITEM,
   NO_ITEM,
-  PARKED_ITEM,
+  outcomeOf,
 } from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { Outcome } from "../../store/outcome.ts";
+import { countRead } from "../detail_counts.ts";
 import { OUTCOME_STATUS, putError, putHeader } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
 import type { Conversation, RequestConversation } from "../conversation.ts";
@@ -82,13 +81,11 @@ export function getAndTouch(
   binary: BinaryRequest,
   withKey: boolean,
 ): Flow {
-  const { cache, operation, reply } = conversation.thread;
+  const { cache, operation } = conversation.thread;
   operation.deadlineSec = readDeadline(conversation, binary);
   cache.prefetch.addHash(operation);
   const item = cache.getAndTouch(operation);
-  if (item !== LOCKED_ITEM) return putFound(conversation, binary, item, withKey);
-  putError(reply, binary, OUTCOME_STATUS[Outcome.LOCKED]);
-  return Flow.DONE;
+  return putFound(conversation, binary, item, withKey);
 }
 
 /** Answers with an item, or with "not found". */
@@ -99,14 +96,11 @@ function putFound(
   withKey: boolean,
 ): Flow {
   const { thread } = conversation;
-  if (item === PARKED_ITEM) return Flow.PARKED;
-  if (item === FAILED_ITEM) {
-    putError(thread.reply, binary, Status.INTERNAL_ERROR);
+  if (item < NO_ITEM) {
+    putError(thread.reply, binary, OUTCOME_STATUS[outcomeOf(item)]);
     return Flow.DONE;
   }
-  if (thread.tunables.detailEnabled) {
-    thread.prefixes.countGet(thread.operation, item !== NO_ITEM);
-  }
+  countRead(thread, thread.operation, item !== NO_ITEM);
   if (item !== NO_ITEM) return putItem(conversation, binary, item, withKey);
   (withKey ? WITH_KEY : WITHOUT_KEY).writeMiss(binary);
   return Flow.DONE;
@@ -118,10 +112,7 @@ export function touch(conversation: RequestConversation, binary: BinaryRequest):
   const { cache, operation, reply } = thread;
   operation.deadlineSec = readDeadline(conversation, binary);
   const outcome = cache.touch(operation);
-  if (outcome === Outcome.PARKED) return Flow.PARKED;
-  if (thread.tunables.detailEnabled) {
-    thread.prefixes.countGet(operation, outcome === Outcome.TOUCHED);
-  }
+  countRead(thread, operation, outcome === Outcome.TOUCHED);
   if (outcome === Outcome.TOUCHED) WITHOUT_KEY.putHeader(binary, cache.describe(operation.item), 0);
   else putError(reply, binary, OUTCOME_STATUS[outcome]);
   return Flow.DONE;
@@ -141,7 +132,6 @@ export function lockAndGet(
   const touches = binary.extrasLength > 0 && readExptime(conversation, binary) !== KEEP_EXPTIME;
   if (touches) operation.deadlineSec = readDeadline(conversation, binary);
   const outcome = cache.lockAndGet(operation, touches);
-  if (outcome === Outcome.PARKED) return Flow.PARKED;
   if (outcome === Outcome.OK) return putItem(conversation, binary, operation.item, withKey);
   // A client that asks for a lock knows its replies, whatever `-o lock_reply` says.
   putError(reply, binary, outcome === Outcome.LOCKED ? Status.LOCKED : OUTCOME_STATUS[outcome]);

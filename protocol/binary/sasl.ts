@@ -24,7 +24,7 @@ const MECHANISM_LENGTH_MAX = 32;
 /** SaslMechanisms: the mechanisms, with a blank between. */
 export function mechanisms(conversation: RequestConversation, binary: BinaryRequest): Flow {
   const { reply, settings } = conversation.thread;
-  if (!settings.sasl) return refuse(conversation, binary, Status.UNKNOWN_COMMAND);
+  if (!settings.enableSasl) return refuse(conversation, binary, Status.UNKNOWN_COMMAND);
   putHeader(reply, binary, Status.OK, 0, 0, SASL.MECHANISMS.length, 0, 0);
   reply.put(SASL.MECHANISMS);
   return Flow.DONE;
@@ -48,8 +48,8 @@ function exchange(
   const { thread } = conversation;
   const { request, operation, input, settings } = thread;
   const { keyOffset, keyLength, valueLength } = operation;
-  if (!settings.sasl || keyLength > MECHANISM_LENGTH_MAX) {
-    refuse(conversation, binary, settings.sasl ? Status.INVALID : Status.UNKNOWN_COMMAND);
+  if (!settings.enableSasl || keyLength > MECHANISM_LENGTH_MAX) {
+    refuse(conversation, binary, settings.enableSasl ? Status.INVALID : Status.UNKNOWN_COMMAND);
     return swallowBlock(conversation);
   }
   const isPlain = latin1Text(input.bytes, keyOffset, keyLength).toUpperCase() === PLAIN;

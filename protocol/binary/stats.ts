@@ -52,7 +52,7 @@ function entriesOf(
 
 function detail(thread: RequestThread, what: string): Iterable<StatEntry | null> | null {
   const { settings, tunables } = thread;
-  if (!settings.dumpEnabled) return null;
+  if (settings.disableDumping) return null;
   if (what.startsWith(" dump")) return detailDump(thread);
   if (!what.startsWith(" on") && !what.startsWith(" off")) return null;
   tunables.set("detail_enabled", what.startsWith(" on") ? 1 : 0);

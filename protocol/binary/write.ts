@@ -45,7 +45,6 @@ function storeAndAnswer(conversation: RequestConversation, binary: BinaryRequest
   if (outcome === Block.ARRIVING) {
     return fillBlock(conversation, new LateReply(binary.copy()));
   }
-  if (outcome === Outcome.PARKED) return Flow.PARKED;
   putStored(thread, binary, thread.operation, outcome);
   return afterBlock(conversation);
 }
@@ -122,7 +121,6 @@ function readFlagsAndDeadline(conversation: RequestConversation, binary: BinaryR
 export function remove(conversation: RequestConversation, binary: BinaryRequest): Flow {
   const { reply, settings } = conversation.thread;
   const outcome = removeKey(conversation, null);
-  if (outcome === Outcome.PARKED) return Flow.PARKED;
   if (outcome === Outcome.DELETED) {
     if (!binary.quiet) putDone(reply, binary, 0, 0);
   } else if (
@@ -150,7 +148,6 @@ export function arithmetic(
   operation.vivify = exptime !== MAKE_NOTHING;
   operation.deadlineSec = operation.vivify ? deadlineSec(memory, exptime) : 0;
   const outcome = cache.incrDecr(operation, increment);
-  if (outcome === Outcome.PARKED) return Flow.PARKED;
   const status = OUTCOME_STATUS[outcome];
   if (status !== Status.OK) {
     putError(reply, binary, status);

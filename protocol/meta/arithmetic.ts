@@ -50,7 +50,6 @@ export function metaArithmetic(conversation: RequestConversation, meta: MetaRequ
   }
   // Of another item the deadline stays 0 until `putNumberFlags` meets the flag N.
   const outcome = cache.incrDecr(operation, !decrements);
-  if (outcome === Outcome.PARKED) return Flow.PARKED;
   answerArithmetic(meta, outcome);
   return Flow.DONE;
 }

@@ -29,8 +29,7 @@ export function metaDelete(conversation: RequestConversation, meta: MetaRequest)
   } else if (meta.empties) outcome = cache.meta.empty(operation, meta.stale);
   else if (meta.stale) outcome = cache.meta.markStale(operation, meta.touches);
   else outcome = cache.remove(operation);
-  countDeletion(thread, meta, outcome);
-  if (outcome === Outcome.PARKED) return Flow.PARKED;
+  countDeletion(thread, meta);
   if (outcome === Outcome.NO_MEMORY) {
     reply.put(REFUSAL.OUT_OF_MEMORY);
     return Flow.DONE;

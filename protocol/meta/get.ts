@@ -1,17 +1,17 @@
 import { deadlineSec } from "../../store/clock.ts";
 import type { MetaRequest } from "./request.ts";
 import {
-  FAILED_ITEM,
   type Found,
   type FoundWriter,
   type ItemRef,
   LOCKED_ITEM,
   NO_ITEM,
-  PARKED_ITEM,
+  outcomeOf,
 } from "../../store/cache.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { MARK_KEY_BINARY } from "../../store/operation.ts";
 import { Access } from "../auth/access.ts";
+import { countRead } from "../detail_counts.ts";
 import type { Conversation, RequestConversation } from "../conversation.ts";
 import * as flagsModule from "./flags.ts";
 import * as metaRequestModule from "./request.ts";
@@ -51,14 +51,11 @@ export function metaGet(conversation: Conversation, meta: MetaRequest): Flow {
   }
   thread.hold();
   const item = findItem(meta);
-  if (item === PARKED_ITEM) return Flow.PARKED;
-  if (item === FAILED_ITEM) {
-    reply.put(OUTCOME_LINE[Outcome.ROW_ERROR]);
+  if (item < NO_ITEM) {
+    reply.put(OUTCOME_LINE[outcomeOf(item)]);
     return Flow.DONE;
   }
-  if (thread.tunables.detailEnabled) {
-    thread.prefixes.countGet(meta, item !== NO_ITEM);
-  }
+  countRead(thread, meta, item !== NO_ITEM);
   if (item !== NO_ITEM) return answerItem(conversation, meta, item, false);
   if (!meta.vivify) return answerMiss(meta);
   operation.begin(keyOffset, keyLength);

@@ -50,7 +50,6 @@ export function metaSet(conversation: RequestConversation, meta: MetaRequest): F
   const outcome = storeBlock(conversation);
   if (outcome === Block.INCOMPLETE) return Flow.INCOMPLETE;
   if (outcome === Block.ARRIVING) return fillBlock(conversation, new LateReply(meta));
-  if (outcome === Outcome.PARKED) return Flow.PARKED;
   putStored(meta, outcome);
   return afterBlock(conversation);
 }

@@ -91,7 +91,7 @@ const ROWS: readonly GeneralRow[] = [
   ["pointer_size",          () => 64],
   ["rusage_user",           (s) => secondsText(s.process.userMicroseconds), counter("seconds", "processor time in user mode")],
   ["rusage_system",         (s) => secondsText(s.process.systemMicroseconds), counter("seconds", "processor time in the kernel")],
-  ["max_connections",       (s) => s.settings.connectionsMax, gauge("connections", "most that may be open: -c")],
+  ["max_connections",       (s) => s.settings.connLimit, gauge("connections", "most that may be open: -c")],
   ["curr_connections",      (s) => s.thread.connections.openCount, gauge("connections", "open now")],
   counted("total_connections"),
   counted("rejected_connections", "rejected_connections", (settings) => settings.maxconnsFast),

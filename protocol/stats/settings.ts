@@ -26,27 +26,27 @@ const fixed = (name: string, value: string | number): SettingRow => [name, () =>
 // deno-fmt-ignore
 const ROWS: readonly SettingRow[] = [
   ["maxbytes",             (t) => memoryLimitBytes(t)],
-  ["maxconns",             (t) => t.settings.connectionsMax],
+  ["maxconns",             (t) => t.settings.connLimit],
   ["tcpport",              (t) => t.settings.tcpPort],
   ["udpport",              (t) => t.settings.udpPort],
   ["inter",                (t) => t.settings.listenAddresses ?? "NULL"],
   tunable("verbosity"),
   ["oldest",               (t) => t.cache.inspector.control("OLDEST_LIVE_SEC")],
   ["evictions",            (t) => onOff(t.memory.options.evictions)],
-  ["domain_socket",        (t) => t.settings.unixSocketPath ?? "NULL"],
-  ["umask",                (t) => t.settings.unixSocketMode.toString(8)],
-  ["shutdown_command",     (t) => yesNo(t.settings.shutdownEnabled)],
+  ["domain_socket",        (t) => t.settings.unixSocket || "NULL"],
+  ["umask",                (t) => t.settings.unixMask.toString(8)],
+  ["shutdown_command",     (t) => yesNo(t.settings.enableShutdown)],
   ["growth_factor",        (t) => t.memory.options.growthFactor.toFixed(2)],
   ["chunk_size",           (t) => t.memory.options.chunkSizeMin],
   ["num_threads",          (t) => t.settings.threads],
   fixed("num_threads_per_udp", 1),
   ["stat_key_prefix",      (t) => t.settings.statsDelimiter],
   tunable("detail_enabled"),
-  ["reqs_per_event",       (t) => t.settings.requestsPerEvent],
+  ["reqs_per_event",       (t) => t.settings.maxReqsPerEvent],
   ["cas_enabled",          (t) => yesNo(t.memory.options.casEnabled)],
-  ["tcp_backlog",          (t) => t.settings.backlog],
+  ["tcp_backlog",          (t) => t.settings.listenBacklog],
   ["binding_protocol",     (t) => BINDING_PROTOCOL[t.settings.wireProtocol]],
-  ["auth_enabled_sasl",    (t) => yesNo(t.settings.sasl)],
+  ["auth_enabled_sasl",    (t) => yesNo(t.settings.enableSasl)],
   ["auth_enabled_ascii",   (t) => textAuthFile(t.settings)],
   ["item_size_max",        (t) => t.memory.options.itemSizeMaxBytes],
   ["maxconns_fast",        (t) => yesNo(t.settings.maxconnsFast)],
@@ -60,8 +60,8 @@ const ROWS: readonly SettingRow[] = [
   tunable("lru_crawler_sleep"),
   tunable("lru_crawler_tocrawl"),
   fixed("tail_repair_time", 0),
-  ["flush_enabled",        (t) => yesNo(t.settings.flushEnabled)],
-  ["dump_enabled",         (t) => yesNo(t.settings.dumpEnabled)],
+  ["flush_enabled",        (t) => yesNo(!t.settings.disableFlushAll)],
+  ["dump_enabled",         (t) => yesNo(!t.settings.disableDumping)],
   fixed("hash_algorithm", "murmur3"),
   ["lru_maintainer_thread", (t) => yesNo(t.settings.lruMaintainer)],
   tunable("lru_segmented"),
@@ -89,13 +89,13 @@ const ROWS: readonly SettingRow[] = [
   ["ssl_kernel_tls",       (t) => yesNo(t.settings.tls?.kernelTls === true)],
   ["ssl_min_version",      (t) => TLS_VERSIONS[t.settings.tls?.minVersion ?? 2]!],
   fixed("num_napi_ids", 0),
-  ["memory_file",          (t) => t.settings.snapshotPath ?? "(null)"],
+  ["memory_file",          (t) => t.settings.snapshotPath || "(null)"],
   fixed("client_flags_size", 4),
 ];
 
 /** The user file, if clients of the text protocol authenticate. */
 function textAuthFile({ authFile, wireProtocol }: Settings): string {
-  return authFile === null || wireProtocol === "binary" ? "no" : authFile;
+  return authFile === "" || wireProtocol === "binary" ? "no" : authFile;
 }
 
 /** `stats settings` */
@@ -108,19 +108,19 @@ export function* settingStats(thread: StatThread): Generator<StatEntry> {
   yield ["lease_entries", thread.memory.options.leaseEntries];
   const { slabLayout, lockLimits } = thread.memory.options;
   yield ["slab_layout", slabLayout];
-  yield ["io_uring", onOff(thread.settings.ioUring)];
+  yield ["io_uring", onOff(thread.settings.usesIoUring)];
   yield ["compat", thread.settings.compat];
   yield ["lock_limit", lockLimits.locksMax];
   yield ["lock_limit_per_conn", lockLimits.locksPerConnectionMax];
   yield ["lock_waiters", lockLimits.waitersPerLockMax];
   yield ["lock_reply", thread.settings.lockReply];
   yield ["lock_idle_timeout", thread.settings.lockIdleTimeoutSec];
-  const { stateDir, tokenQuarantineSec, tokenRecover, tokenDropEnabled } = thread.settings;
-  yield ["state_dir", stateDir ?? "NULL"];
+  const { stateDir, tokenQuarantineSec, tokenRecover, allowTokenDrop } = thread.settings;
+  yield ["state_dir", stateDir || "NULL"];
   yield ["tokens", thread.memory.options.tokenPersistence];
   yield ["token_entries", thread.memory.options.tokenEntries];
   yield ["token_quarantine", tokenQuarantineSec];
   yield ["token_recover", tokenRecover];
-  yield ["allow_token_drop", yesNo(tokenDropEnabled)];
+  yield ["allow_token_drop", yesNo(allowTokenDrop)];
   yield ["ssl_handshake_timeout", thread.settings.tls?.handshakeTimeoutSec ?? 0];
 }

@@ -15,7 +15,7 @@ const MEMORY_LIMIT_MIB_SANE = 1_000_000_000;
 export function flushAll(conversation: RequestConversation): Flow {
   const { request, numbers, cache, settings } = conversation.thread;
   const isGiven = argumentCount(request, 1) > 0;
-  if (settings.flushEnabled && isGiven && !readInt32(conversation, 1)) {
+  if (!settings.disableFlushAll && isGiven && !readInt32(conversation, 1)) {
     cache.countRefusedFlush();
     return answer(conversation, REFUSAL.BAD_EXPTIME);
   }
@@ -33,7 +33,7 @@ export function flush(conversation: RequestConversation, delay: number): boolean
   const { cache, memory, settings, work } = conversation.thread;
   // Every page is marked.
   work.chargeRows(cache.inspector.control("PAGES_EVER_USED"));
-  if (!settings.flushEnabled) {
+  if (settings.disableFlushAll) {
     cache.countRefusedFlush();
     return false;
   }
@@ -100,7 +100,7 @@ export function refreshCertificates(conversation: Conversation): Flow {
 /** `debugtime <seconds>|p|r`, if `--test-commands` allows it: moves, stops or resumes the clock. */
 export function debugTime(conversation: RequestConversation): Flow {
   const { settings, memory, numbers } = conversation.thread;
-  if (!settings.testCommandsEnabled) return answer(conversation, REPLY.ERROR);
+  if (!settings.testCommands) return answer(conversation, REPLY.ERROR);
   const word = wordText(conversation, 1);
   if (word === "p" || word === "r") {
     stopClock(memory, word === "p");
@@ -113,7 +113,7 @@ export function debugTime(conversation: RequestConversation): Flow {
 /** `shutdown [graceful]`, if `-A` allows it. */
 export function shutdown(conversation: RequestConversation): Flow {
   const { settings, hooks, request } = conversation.thread;
-  if (!settings.shutdownEnabled) return answer(conversation, REFUSAL.SHUTDOWN_NOT_ENABLED);
+  if (!settings.enableShutdown) return answer(conversation, REFUSAL.SHUTDOWN_NOT_ENABLED);
   const mode = argumentCount(request, 1) > 0 ? wordText(conversation, 1) : "";
   if (mode !== "" && mode !== "graceful") return answer(conversation, REFUSAL.BAD_SHUTDOWN_MODE);
   hooks.shutdown(mode === "graceful");

@@ -15,7 +15,6 @@ export function answer(conversation: RequestConversation, line: Uint8Array): Flo
 
 /** Answers with the line of an outcome. */
 export function answerOutcome(conversation: RequestConversation, outcome: Outcome): Flow {
-  if (outcome === Outcome.PARKED) return Flow.PARKED;
   return answer(conversation, OUTCOME_LINE[outcome]);
 }
 

@@ -78,7 +78,7 @@ const TEXT_KEYS: KeyWriter = {
 /** `keys [<prefix>]`; further words do not matter. */
 export function keys(conversation: RequestConversation): Flow {
   const { thread } = conversation;
-  if (!thread.settings.dumpEnabled) return answer(conversation, REFUSAL.KEYS_NOT_ALLOWED);
+  if (thread.settings.disableDumping) return answer(conversation, REFUSAL.KEYS_NOT_ALLOWED);
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
   const walk = new KeyListing(thread, prefixOf(conversation, 1), TEXT_KEYS);
   return beginWork(conversation, walk);

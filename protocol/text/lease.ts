@@ -76,8 +76,7 @@ export function deletess(conversation: RequestConversation): Flow {
   operation.deadlineSec = leaseDeadlineSec(thread, isTimed ? numbers.value : 0);
   if (operation.deadlineSec === 0) return answer(conversation, REFUSAL.BAD_EXPTIME);
   const outcome = cache.removeAndLease(operation);
-  countDeletion(thread, operation, outcome);
-  if (outcome === Outcome.PARKED) return Flow.PARKED;
+  countDeletion(thread, operation);
   if (request.noreply) return Flow.DONE;
   switch (outcome) {
     case Outcome.DELETED:
@@ -143,7 +142,7 @@ export function leaseSet(conversation: RequestConversation): Flow {
 export function lease(conversation: RequestConversation): Flow {
   const { thread } = conversation;
   if (wordText(conversation, 1) !== "list") return answer(conversation, REPLY.ERROR);
-  if (!thread.settings.dumpEnabled) return answer(conversation, REFUSAL.LEASE_LIST_NOT_ALLOWED);
+  if (thread.settings.disableDumping) return answer(conversation, REFUSAL.LEASE_LIST_NOT_ALLOWED);
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
   return sendText(conversation, leaseLines(thread, wordText(conversation, 2)));
 }

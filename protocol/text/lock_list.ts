@@ -66,7 +66,7 @@ class LocksWalk implements Work {
 export function listLocks(conversation: RequestConversation): Flow {
   const { settings, request } = conversation.thread;
   if (request.wordCount > PREFIX_WORD + 1) return answer(conversation, REPLY.ERROR);
-  if (!settings.dumpEnabled) return answer(conversation, REFUSAL.LOCK_LIST_NOT_ALLOWED);
+  if (settings.disableDumping) return answer(conversation, REFUSAL.LOCK_LIST_NOT_ALLOWED);
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
   return beginWork(conversation, new LocksWalk(prefixOf(conversation, PREFIX_WORD)));
 }

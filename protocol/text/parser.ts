@@ -4,7 +4,7 @@ import * as limitsModule from "../../store/limits.ts";
 import { CommandIndex, type CommandRow, commandsFor } from "./table.ts";
 import * as tableModule from "./table.ts";
 import { beginGetss } from "./lease.ts";
-import { getOne, hasLineEnd, hasParked, MultigetKind } from "./read.ts";
+import { getOne, hasLineEnd, MultigetKind } from "./read.ts";
 import { storeAndAnswer } from "./write.ts";
 import { Access } from "../auth/access.ts";
 import { MetaRequest } from "../meta/request.ts";
@@ -14,7 +14,7 @@ import * as replyBufferModule from "../reply/reply_buffer.ts";
 import { Flow, type Request } from "../request.ts";
 import * as requestModule from "../request.ts";
 import { prefetchGets, prefetchLines } from "../prefetch.ts";
-import { lookAhead, readRowsAhead } from "../row_wait.ts";
+import { park, readRowsAhead, RowWait } from "../row_wait.ts";
 import type { HoldingThread } from "../thread_context.ts";
 import * as workBudgetModule from "../work_budget.ts";
 
@@ -142,8 +142,9 @@ export class TextParser implements Parser {
       const keyLength = prefetch.keyLength(index);
       operation.setKey(keyOffset, keyLength, prefetch.hashAt(index));
       if (getOne(conversation)) continue;
-      if (!hasParked(conversation)) return keyOffset + keyLength;
+      if (!this.#thread.hasParked) return keyOffset + keyLength;
       ops.takeBackText(GET_ROW);
+      conversation.task = new RowWait(this.#thread, null);
       readRowsAhead(conversation, index + 1);
       return keyOffset - GET_LENGTH;
     }
@@ -200,6 +201,7 @@ export class TextParser implements Parser {
   #execute(conversation: Conversation, start: number, end: number, word: number): Flow {
     const request = this.#request;
     request.start = start;
+    request.replyStart = this.#thread.reply.length;
     request.inputEnd = end;
     request.noreply = false;
     if (this.#mayWrite && this.#readSet(start, end)) {
@@ -228,14 +230,16 @@ export class TextParser implements Parser {
 
   /** Counts a command, unless it will be parsed again. */
   #count(row: number, flow: Flow): Flow {
-    if (flow !== Flow.INCOMPLETE && flow !== Flow.PARKED) this.#thread.ops.countText(row);
+    if (flow === Flow.INCOMPLETE) return flow;
+    if (this.#thread.hasParked) return Flow.PARKED;
+    this.#thread.ops.countText(row);
     return flow;
   }
 
   /** Makes the connection wait for the database, and executes the requests behind the one at `start` ahead. */
   #park(conversation: Conversation, start: number, end: number): number {
     const { input: { view } } = this.#thread;
-    lookAhead(conversation, () => {
+    park(conversation, () => {
       const { next } = this.#request;
       if (end - next < LINE_BYTES_MIN) return false;
       const word = view.getInt32(next, true);

@@ -12,6 +12,7 @@ import {
   type RequestConversation,
 } from "../conversation.ts";
 import * as repliesModule from "../reply/replies.ts";
+import { countRead } from "../detail_counts.ts";
 import { putDecimal } from "../../store/base/decimal.ts";
 import type { ReplyBuffer } from "../reply/reply_buffer.ts";
 import * as replyBufferModule from "../reply/reply_buffer.ts";
@@ -23,7 +24,7 @@ import * as workBudgetModule from "../work_budget.ts";
 import { answer } from "./answer.ts";
 
 const { CR, CRLF, LF, SPACE } = bytesModule;
-const { FAILED_ITEM, LOCKED_ITEM, NO_ITEM, PARKED_ITEM } = cacheModule;
+const { NO_ITEM, outcomeOf } = cacheModule;
 const { KEY_LENGTH_MAX, LINE_LENGTH_MAX } = limitsModule;
 const { OUTCOME_LINE, REFUSAL, REPLY } = repliesModule;
 const { REPLY_ROOM_MIN } = replyBufferModule;
@@ -102,7 +103,7 @@ function putEnd(reply: ReplyBuffer): void {
 /**
  * Answers `get` of the key in the operation, the hottest command. The caller ensures REPLY_ROOM_MIN.
  *
- * @returns False when `conversation.task` sends the rest of the value, and END, or waits for the row (`hasParked`).
+ * @returns False when the request has parked, or `conversation.task` sends the rest of the value, and END.
  */
 export function getOne(conversation: Conversation): boolean {
   const { thread } = conversation;
@@ -115,16 +116,10 @@ export function getOne(conversation: Conversation): boolean {
     thread.hold();
   }
   const item = cache.get(operation);
-  if (item === PARKED_ITEM) {
-    conversation.task = new RowWait(thread, null);
-    return false;
-  }
-  if (thread.tunables.detailEnabled) {
-    thread.prefixes.countGet(operation, item !== NO_ITEM && item !== FAILED_ITEM);
-  }
-  if (item === FAILED_ITEM) {
-    reply.put(OUTCOME_LINE[Outcome.ROW_ERROR]);
-    return true;
+  countRead(thread, operation, item > NO_ITEM);
+  if (item < NO_ITEM) {
+    reply.put(OUTCOME_LINE[outcomeOf(item)]);
+    return !thread.hasParked;
   }
   if (item !== NO_ITEM && !putItem(thread, item, WITHOUT_ID)) {
     conversation.task = new SendTask(thread, item, true, MultigetTask.afterFirstKey());
@@ -132,11 +127,6 @@ export function getOne(conversation: Conversation): boolean {
   }
   putEnd(reply);
   return true;
-}
-
-/** Whether a read that returned false waits for its row, and is executed once more. */
-export function hasParked({ task }: RequestConversation): boolean {
-  return task instanceof RowWait;
 }
 
 /**
@@ -189,8 +179,6 @@ export class MultigetTask implements Multiget {
   /** Why the last key was refused, and with it the line. */
   #refusal: Uint8Array | null = null;
   #scanned: Scanned = Scanned.GROUP;
-  /** Whether the last key is a row that is on its way. */
-  #hasParked = false;
 
   /** Starts with a `get` whose first key has been answered. */
   static afterFirstKey(): MultigetTask {
@@ -237,10 +225,10 @@ export class MultigetTask implements Multiget {
         const keyLength = prefetch.keyLength(index);
         operation.setKey(keyOffset, keyLength, prefetch.hashAt(index));
         const done = this.#getKey(conversation);
+        if (conversation.thread.hasParked) return this.#park(conversation, index);
         if (this.#refusal !== null) {
           return this.#refuse(conversation, replyStart, keyOffset + keyLength, this.#refusal);
         }
-        if (this.#hasParked) return this.#park(conversation, index);
         if (!done) return keyOffset + keyLength;
       }
       switch (this.#scanned) {
@@ -318,17 +306,11 @@ export class MultigetTask implements Multiget {
       : kind <= MultigetKind.GATS
       ? cache.getAndTouch(operation)
       : operation.item;
-    if (item === PARKED_ITEM) {
-      this.#hasParked = true;
-      return false;
-    }
-    if (item === LOCKED_ITEM || item === FAILED_ITEM) {
-      this.#refusal = OUTCOME_LINE[item === LOCKED_ITEM ? Outcome.LOCKED : Outcome.ROW_ERROR];
+    if (item < NO_ITEM) {
+      this.#refusal = OUTCOME_LINE[outcomeOf(item)];
       return true;
     }
-    if (thread.tunables.detailEnabled) {
-      thread.prefixes.countGet(operation, item !== NO_ITEM);
-    }
+    countRead(thread, operation, item !== NO_ITEM);
     if (item === NO_ITEM || putItem(thread, item, writer)) return true;
     conversation.task = new SendTask(thread, item, true, this.#detach(conversation));
     return false;
@@ -336,17 +318,14 @@ export class MultigetTask implements Multiget {
 
   /** getss and lease-get: finds the value, `operation.item`, or answers with a lease. */
   #hasValue(thread: RequestThread): boolean {
-    const { cache, operation, tunables } = thread;
+    const { cache, operation } = thread;
     operation.begin(operation.keyOffset, operation.keyLength);
     operation.deadlineSec = this.#deadlineSec;
     const outcome = cache.getOrLease(operation);
     if (outcome === Outcome.OK) return true;
-    if (outcome === Outcome.PARKED) this.#hasParked = true;
     if (outcome === Outcome.ROW_ERROR) this.#refusal = OUTCOME_LINE[outcome];
-    if (outcome === Outcome.PARKED || outcome === Outcome.ROW_ERROR) return false;
-    if (tunables.detailEnabled) {
-      thread.prefixes.countGet(operation, false);
-    }
+    if (thread.hasParked || this.#refusal !== null) return false;
+    countRead(thread, operation, false);
     if (outcome === Outcome.NO_MEMORY) this.#refusal = REFUSAL.NO_LEASE;
     else if (this.#kind === MultigetKind.GETSS) putLease(thread);
     else putLeaseValue(thread);
@@ -389,7 +368,7 @@ export class MultigetTask implements Multiget {
   #park(conversation: Conversation, first: number): number {
     const { thread } = conversation;
     const { cache: { prefetch } } = thread;
-    this.#hasParked = false;
+    this.#refusal = null;
     this.#keyCount--;
     conversation.task = new RowWait(thread, this.#detach(conversation));
     if (this.#kind <= MultigetKind.GETS) readRowsAhead(conversation, first + 1);

@@ -54,7 +54,6 @@ export function rowCommand(conversation: RequestConversation, valueLength = -1):
     }
   }
   const outcome = cache.parking.store(operation);
-  if (outcome === Outcome.PARKED) return Flow.PARKED;
   if (outcome !== Outcome.OK) return answer(conversation, OUTCOME_LINE[outcome]);
   if (request.noreply) return Flow.DONE;
   const item: ItemRef = operation.item;

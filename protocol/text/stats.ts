@@ -73,13 +73,13 @@ function reset(conversation: RequestConversation): Flow {
 
 function hotKeys(conversation: RequestConversation): Flow {
   const { thread } = conversation;
-  if (!thread.settings.dumpEnabled) return answer(conversation, REFUSAL.HOT_KEYS_NOT_ALLOWED);
+  if (thread.settings.disableDumping) return answer(conversation, REFUSAL.HOT_KEYS_NOT_ALLOWED);
   return send(conversation, hotKeyStats(thread));
 }
 
 function detail(conversation: RequestConversation): Flow {
   const { settings, tunables, prefixes } = conversation.thread;
-  if (!settings.dumpEnabled) return answer(conversation, REFUSAL.DETAIL_NOT_ALLOWED);
+  if (settings.disableDumping) return answer(conversation, REFUSAL.DETAIL_NOT_ALLOWED);
   switch (wordText(conversation, SUB_WORD + 1)) {
     case "on":
       tunables.set("detail_enabled", 1);
@@ -106,7 +106,7 @@ export function* prefixLines(prefixes: PrefixTable): Generator<string> {
 function dumpClass(conversation: RequestConversation): Flow {
   const { settings, request, numbers, input } = conversation.thread;
   const { wordStart, wordEnd, wordCount } = request;
-  if (!settings.dumpEnabled) return answer(conversation, REFUSAL.CACHEDUMP_NOT_ALLOWED);
+  if (settings.disableDumping) return answer(conversation, REFUSAL.CACHEDUMP_NOT_ALLOWED);
   if (wordCount < 4) return answer(conversation, REFUSAL.BAD_LINE);
   if (!numbers.unsignedLong(input, wordStart[2]!, wordEnd[2]!)) {
     return answer(conversation, REFUSAL.BAD_FORMAT);

@@ -122,7 +122,7 @@ function releaseToken(conversation: RequestConversation): Flow {
 /** `token drop <key> [<id>] unsafe` */
 function dropTokens(conversation: RequestConversation): Flow {
   const { request, cache, operation, connections, hooks, reply, settings } = conversation.thread;
-  if (!settings.tokenDropEnabled) return answer(conversation, REFUSAL.TOKEN_DROP_NOT_ALLOWED);
+  if (!settings.allowTokenDrop) return answer(conversation, REFUSAL.TOKEN_DROP_NOT_ALLOWED);
   const last = request.wordCount - 1;
   if (last < KEY_WORD + 1 || wordText(conversation, last) !== UNSAFE) {
     return answer(conversation, REFUSAL.TOKEN_DROP_UNSAFE);
@@ -187,7 +187,7 @@ function dropInSteps(
 /** `token drop_all unsafe` */
 function dropAllTokens(conversation: RequestConversation): Flow {
   const { request, cache, connections, hooks, settings } = conversation.thread;
-  if (!settings.tokenDropEnabled) return answer(conversation, REFUSAL.TOKEN_DROP_NOT_ALLOWED);
+  if (!settings.allowTokenDrop) return answer(conversation, REFUSAL.TOKEN_DROP_NOT_ALLOWED);
   if (request.wordCount !== KEY_WORD + 1 || wordText(conversation, KEY_WORD) !== UNSAFE) {
     return answer(conversation, REFUSAL.TOKEN_DROP_UNSAFE);
   }
@@ -222,7 +222,7 @@ export function quarantine(conversation: RequestConversation): Flow {
   if (request.wordCount !== SUBCOMMAND_WORD + 1 || (state !== "on" && state !== "off")) {
     return answer(conversation, REFUSAL.QUARANTINE_USAGE);
   }
-  if (!settings.flushEnabled) return answer(conversation, REFUSAL.QUARANTINE_NOT_ALLOWED);
+  if (settings.disableFlushAll) return answer(conversation, REFUSAL.QUARANTINE_NOT_ALLOWED);
   if (state === "off" && cache.journal.queue.isUnusable) {
     return answer(conversation, REFUSAL.JOURNAL_UNREADABLE);
   }

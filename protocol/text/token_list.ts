@@ -14,7 +14,7 @@ const TOKENS_PER_STEP = 32;
 export function listTokens(conversation: RequestConversation): Flow {
   const { thread } = conversation;
   if (thread.request.wordCount > PREFIX_WORD + 1) return answer(conversation, REPLY.ERROR);
-  if (!thread.settings.dumpEnabled) return answer(conversation, REFUSAL.TOKEN_LIST_NOT_ALLOWED);
+  if (thread.settings.disableDumping) return answer(conversation, REFUSAL.TOKEN_LIST_NOT_ALLOWED);
   return sendText(conversation, tokenLines(thread, wordText(conversation, PREFIX_WORD)));
 }
 

@@ -274,7 +274,7 @@ function crawl(conversation: RequestConversation): Flow {
 function dump(conversation: RequestConversation, kind: Dump): Flow {
   const { thread } = conversation;
   if (!isCrawlerEnabled(conversation)) return answer(conversation, REFUSAL.CRAWLER_DISABLED);
-  if (!thread.settings.dumpEnabled) return answer(conversation, kind.notAllowed);
+  if (thread.settings.disableDumping) return answer(conversation, kind.notAllowed);
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
   if (!conversation.isAlone) return answer(conversation, kind.notAlone);
   const classes = wordText(conversation, 2) === "hash" ? null : readClasses(conversation, 2);

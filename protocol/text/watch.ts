@@ -31,7 +31,7 @@ const NO_EVENTS = 1 << 30;
 export function watch(conversation: RequestConversation): Flow {
   const { thread, owner } = conversation;
   const { reply, request, settings, cache, connections } = thread;
-  if (!settings.watchEnabled) return answer(conversation, REFUSAL.WATCH_NOT_ALLOWED);
+  if (settings.disableWatch) return answer(conversation, REFUSAL.WATCH_NOT_ALLOWED);
   if (!conversation.isAlone) return answer(conversation, REFUSAL.WATCH_NOT_ALONE);
   let events = request.wordCount === 1 ? WatchEvent.FETCHERS : NO_EVENTS;
   for (let index = 1; index < request.wordCount; index++) {

@@ -70,7 +70,6 @@ export function storeAndAnswer(conversation: RequestConversation): Flow {
   if (outcome === Block.ARRIVING) {
     return fillBlock(conversation, request.noreply ? NO_REPLY : LATE_REPLY);
   }
-  if (outcome === Outcome.PARKED) return Flow.PARKED;
   if (!request.noreply) reply.put(OUTCOME_LINE[outcome]);
   return afterBlock(conversation);
 }
@@ -111,7 +110,7 @@ export function removeKey(
   const { operation, cache } = conversation.thread;
   operation.deletedBy = deletedBy;
   const outcome = cache.remove(operation);
-  countDeletion(conversation.thread, operation, outcome);
+  countDeletion(conversation.thread, operation);
   return outcome;
 }
 

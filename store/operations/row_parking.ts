@@ -57,7 +57,9 @@ export class RowParking {
   isAhead = false;
   /** Whether the look ahead met what does more than submit a request of the same kind. */
   hasLeftAhead = false;
-  /** The request that the last operation waits for, if it said PARKED. */
+  /** Whether the last operation said PARKED. Set to false by who has asked. */
+  hasParked = false;
+  /** The request that it waits for. */
   awaited: RequestSlot = NO_REQUEST;
   /** Why the last operation returned ROW_ERROR, or a read FAILED_ITEM: the text of a server error. */
   failure = "";
@@ -149,8 +151,24 @@ export class RowParking {
 
   /** During a look-ahead: ends it and returns true; the caller, an operation on an ordinary item, does nothing. */
   endsLookAhead(): boolean {
-    if (this.isAhead) this.hasLeftAhead = true;
+    if (this.isAhead) this.#leaveAhead();
     return this.isAhead;
+  }
+
+  /** Ends a look ahead at an operation that has to wait for its turn. */
+  #leaveAhead(): Outcome {
+    this.hasLeftAhead = true;
+    return this.#park();
+  }
+
+  #park(): Outcome {
+    this.hasParked = true;
+    return Outcome.PARKED;
+  }
+
+  #parkRead(): ItemRef {
+    this.hasParked = true;
+    return PARKED_ITEM;
   }
 
   // --- reading -----------------------------------------------------------------------------------
@@ -165,13 +183,15 @@ export class RowParking {
     if (owner === NO_OWNER) return this.#failRead("rows are not available over UDP");
     if (!this.mayServe) {
       const { isTimed, source } = this.#right;
-      const reason = isTimed ? `no confirmation from ${source}` : "this origin has ended";
+      const reason = isTimed
+        ? `no confirmation from ${source}`
+        : "this origin serves no rows any more";
       return this.#failRead(`rows are not available: ${reason}`);
     }
     const slot = this.requests.take(RowKind.READ, key, owner, this.thread);
     if (slot === NO_REQUEST) return this.#failRead("too many requests wait for the database");
     this.#submit(slot, false);
-    return PARKED_ITEM;
+    return this.#parkRead();
   }
 
   /** Whether a key that the cache does not have is a row, and not known to be absent. */
@@ -188,7 +208,7 @@ export class RowParking {
     if (!this.isAhead) return this.#replayRead(operation);
     return this.#mayReadAhead && this.lacks(operation)
       ? this.read(operation, operation.owner)
-      : PARKED_ITEM;
+      : this.#parkRead();
   }
 
   /** Reads a row and changes its expiry time. @returns As `read`, or LOCKED_ITEM. */
@@ -221,7 +241,7 @@ export class RowParking {
       const slot = slots[index]!;
       if (!this.#hasKey(slot, key)) continue;
       this.awaited = slot;
-      if (this.requests.stateOf(slot) !== RequestState.DONE) return PARKED_ITEM;
+      if (this.requests.stateOf(slot) !== RequestState.DONE) return this.#parkRead();
       slots.splice(index, 1);
       if (slots.length === 0) this.session = null;
       return this.#takeRead(slot);
@@ -233,6 +253,8 @@ export class RowParking {
   readAhead(key: Key, owner: number): void {
     if (this.session === null || !this.#mayAskMore) return;
     if (this.lacks(key)) this.read(key, owner);
+    // No operation waits for it.
+    this.hasParked = false;
   }
 
   #takeRead(slot: RequestSlot): ItemRef {
@@ -248,7 +270,7 @@ export class RowParking {
   #failRead(text: string): ItemRef {
     if (this.isAhead) {
       this.hasLeftAhead = true;
-      return PARKED_ITEM;
+      return this.#parkRead();
     }
     this.#explain(text);
     return FAILED_ITEM;
@@ -315,7 +337,7 @@ export class RowParking {
     operation.isRefused = false;
     if (session !== null) {
       if (this.isAhead && (!session.isWriting || !this.#mayAskMore)) {
-        return this.#refuse(Outcome.PARKED);
+        return this.#leaveAhead();
       }
       // Reads that were submitted ahead, and not needed.
       if (!session.isWriting && !session.awaitsRoom) this.abandon(session);
@@ -343,7 +365,7 @@ export class RowParking {
     }
     this.#setWrite(slot, kind, operation, bits);
     this.#submit(slot, true);
-    return Outcome.PARKED;
+    return this.#park();
   }
 
   /** Copies what a write asks for into its slot, and keeps the rules of leases. A store that fills becomes an add. */
@@ -379,7 +401,7 @@ export class RowParking {
     let untilSec = 0;
     if (session !== null && session.awaitsRoom) {
       this.awaited = session.slots[0]!;
-      if (requests.stateOf(this.awaited) !== RequestState.DONE) return Outcome.PARKED;
+      if (requests.stateOf(this.awaited) !== RequestState.DONE) return this.#park();
       untilSec = requests.word(this.awaited, REQUEST.DEADLINE_SEC);
       this.abandon(session);
       this.session = null;
@@ -399,7 +421,7 @@ export class RowParking {
     this.session.awaitsRoom = true;
     this.session.slots.push(slot);
     this.awaited = slot;
-    return Outcome.PARKED;
+    return this.#park();
   }
 
   /** Ends the waits of writes for which there is memory by now. */
@@ -430,7 +452,7 @@ export class RowParking {
     const { requests } = this;
     const slot = this.session!.slots[0]!;
     this.awaited = slot;
-    if (requests.stateOf(slot) !== RequestState.DONE) return Outcome.PARKED;
+    if (requests.stateOf(slot) !== RequestState.DONE) return this.#park();
     this.session!.slots.shift();
     const outcome = this.#outcomeOf(slot, operation.mode);
     if (outcome === Outcome.ROW_ERROR) this.#readFailure(slot);
@@ -462,9 +484,7 @@ export class RowParking {
 
   /** Refuses a write before it is submitted. Ahead of its turn it is refused only then. */
   #refuse(outcome: Outcome): Outcome {
-    if (!this.isAhead) return outcome;
-    this.hasLeftAhead = true;
-    return Outcome.PARKED;
+    return this.isAhead ? this.#leaveAhead() : outcome;
   }
 
   #fail(text: string, isClients = true): Outcome {

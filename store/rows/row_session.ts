@@ -1,4 +1,5 @@
 import type { ItemRef } from "../memory/item.ts";
+import { Outcome } from "../outcome.ts";
 import type { RequestSlot } from "./row_requests.ts";
 
 /** Returned by reads that touch: another connection holds the item's lock. */
@@ -7,6 +8,12 @@ export const LOCKED_ITEM: ItemRef = -1;
 export const PARKED_ITEM: ItemRef = -2;
 /** Returned by reads: `RowParking.failure` says why there is no answer. */
 export const FAILED_ITEM: ItemRef = -3;
+
+/** Returns the outcome of a read that returned LOCKED_ITEM, PARKED_ITEM or FAILED_ITEM: what is below NO_ITEM. */
+export function outcomeOf(item: ItemRef): Outcome {
+  if (item === LOCKED_ITEM) return Outcome.LOCKED;
+  return item === PARKED_ITEM ? Outcome.PARKED : Outcome.ROW_ERROR;
+}
 
 /** Returned by `answerOf`: there is no answer to wait for. */
 export const NOT_ASKED: ItemRef = -4;

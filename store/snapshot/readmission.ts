@@ -50,7 +50,7 @@ export class Readmission {
   *run(): Generator<void> {
     yield* this.#chooseAge();
     yield* this.#pages.items((item) => {
-      if (this.#isExpired(item)) return;
+      if (this.#isLeftOut(item)) return;
       if (item.accessedSec < this.#accessedSinceSec || !this.#store(item)) this.dropped++;
       else this.stored++;
     });
@@ -64,7 +64,7 @@ export class Readmission {
     const bytesBySecond = new Map<number, number>();
     let all = 0;
     yield* this.#pages.verifiedItems((item) => {
-      if (this.#isExpired(item)) return;
+      if (this.#isLeftOut(item)) return;
       const { accessedSec, keyLength, valueLength, state } = item;
       const bytes = this.#parts.links.itemBytes(keyLength, valueLength, state) + INDEX_BYTES;
       bytesBySecond.set(accessedSec, (bytesBySecond.get(accessedSec) ?? 0) + bytes);
@@ -80,8 +80,10 @@ export class Readmission {
     }
   }
 
-  #isExpired({ deadlineSec }: SavedItem): boolean {
-    return deadlineSec > 0 && deadlineSec <= clockSec(this.#parts.links.memory);
+  /** Whether an item has expired or has a removed key: it needs no memory. */
+  #isLeftOut({ deadlineSec, bytes, keyOffset, keyLength }: SavedItem): boolean {
+    return deadlineSec > 0 && deadlineSec <= clockSec(this.#parts.links.memory) ||
+      this.#removed?.covers(bytes, keyOffset, keyLength) === true;
   }
 
   /** Stores one item. @returns False if it has no place in this store. */
@@ -89,7 +91,6 @@ export class Readmission {
     const { links, allocator, values } = this.#parts;
     const { items } = links;
     const { bytes, keyOffset, keyLength, valueLength, state } = saved;
-    if (this.#removed?.covers(bytes, keyOffset, keyLength)) return false;
     if (!this.#operations.fits(keyLength, valueLength, saved.clientFlags)) return false;
     const operation = new Operation(bytes);
     operation.begin(keyOffset, keyLength);

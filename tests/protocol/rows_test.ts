@@ -366,7 +366,7 @@ Deno.test("rows are errors after the end of a right that has no clock", () => {
   using rows = new Rows(["--rows", "r"]);
   rows.thread.cache.rows!.right.end();
   const peer = rows.connect();
-  const refusal = "SERVER_ERROR rows are not available: this origin has ended\r\n";
+  const refusal = "SERVER_ERROR rows are not available: this origin serves no rows any more\r\n";
   assertEquals(peer.ask("get r1\r\n"), refusal);
 });
 

@@ -150,3 +150,14 @@ Deno.test("without a readable journal there are no tokens, and quarantine cannot
   assertEquals(operator.ask("token get k\r\n"), "SERVER_ERROR cannot persist update token\r\n");
   assertEquals(operator.ask("token release k 5\r\n"), "NOT_FOUND\r\n");
 });
+
+Deno.test("token list names the peer that took a token, in each protocol", () => {
+  using side = new ConversationSide(["--tokens", "volatile", "--token-quarantine", "0"]);
+  const text = side.connect();
+  const binary = side.connect();
+  text.ask("token get a me\r\n");
+  binary.ask(packetText({ opcode: opcodeOf("TokenGet"), key: "b" }));
+  const list = text.ask("token list\r\n");
+  assertMatch(list, /^TOKEN a \d+ \d+ me tcp:127\.0\.0\.1:1\r\n/m);
+  assertMatch(list, /^TOKEN b \d+ \d+ - tcp:127\.0\.0\.1:1\r\n/m);
+});

@@ -195,6 +195,15 @@ Deno.test("stats items and stats slabs tell of the classes that hold something",
   assertEquals(slabs.get("total_malloced"), "65536");
 });
 
+Deno.test("stats items tells the age of the oldest item of both queues", () => {
+  using side = new ConversationSide();
+  const peer = side.connect();
+  peer.ask("set k 0 0 1\r\n1\r\n");
+  side.pause(100);
+  const ages = peer.ask("stats items\r\n").match(/:age\w* \d+/g);
+  assertEquals(ages, [":age_hot 100", ":age_warm 0", ":age 100"]);
+});
+
 Deno.test("stats reset zeroes counters and keeps sizes", () => {
   const peer = new ConversationSide().connect();
   peer.ask("set k 0 0 1\r\nx\r\nget k\r\nstats detail on\r\nset p:k 0 0 1\r\nx\r\n");
@@ -206,6 +215,19 @@ Deno.test("stats reset zeroes counters and keeps sizes", () => {
   assertEquals(stats.get("curr_items"), "2");
   assert(Number(stats.get("bytes")) > 0);
   assertEquals(peer.ask("stats detail dump\r\n"), "END\r\n");
+});
+
+Deno.test("stats reset forgets hot keys", () => {
+  const side = new ConversationSide();
+  const peer = side.connect();
+  const samples = (): string | undefined =>
+    new Map(parse(peer.ask("stats hotkeys\r\n"))).get("samples");
+  assertEquals(samples(), "0");
+  side.thread.memory.hotKeys.left = 1;
+  peer.ask("get k\r\n");
+  assertEquals(samples(), "1");
+  peer.ask("stats reset\r\n");
+  assertEquals(samples(), "0");
 });
 
 Deno.test("oldest of stats settings is the instant of the last flush, also of one to come", () => {
@@ -345,6 +367,35 @@ Deno.test("what tuning commands are told is in stats settings", () => {
       lru_crawler_tocrawl: "8",
       lru_crawler: "no",
       verbosity: "2",
+    })
+  ) assertEquals(settings.get(name), value, name);
+});
+
+Deno.test("lru temp_ttl with a negative time turns the queue off, and keeps the time", () => {
+  const peer = new ConversationSide().connect();
+  const settings = (): (string | undefined)[] => {
+    const found = new Map(parse(peer.ask("stats settings\r\n")));
+    return ["temp_lru", "temporary_ttl"].map((name) => found.get(name));
+  };
+  assertEquals(peer.ask("lru temp_ttl 5\r\n"), "OK\r\n");
+  assertEquals(settings(), ["yes", "5"]);
+  assertEquals(peer.ask("lru temp_ttl -1\r\n"), "OK\r\n");
+  assertEquals(settings(), ["no", "5"]);
+});
+
+Deno.test("stats settings shows the values of settings that no command has changed", () => {
+  const settings = new Map(parse(new ConversationSide().connect().ask("stats settings\r\n")));
+  for (
+    const [name, value] of Object.entries({
+      slab_automove: "1",
+      hot_lru_pct: "20",
+      warm_lru_pct: "40",
+      hot_max_factor: "0.20",
+      warm_max_factor: "2.00",
+      lru_segmented: "yes",
+      temp_lru: "no",
+      temporary_ttl: "61",
+      lru_crawler: "yes",
     })
   ) assertEquals(settings.get(name), value, name);
 });

@@ -53,6 +53,21 @@ for (const [name, [list, take, line]] of Object.entries(LISTS)) {
   }
 }
 
+Deno.test("lock list tells how many connections wait for each lock", () => {
+  using side = new ConversationSide(OPTIONS);
+  const peer = side.connect();
+  const waiting = (): string[] => {
+    const lines = peer.ask("lock list\r\n").matchAll(/^LOCK (\S+) .* waiting=(\d+) /gm);
+    return [...lines].map(([, key, count]) => `${key} ${count}`).sort();
+  };
+  for (const key of ["k", "l", "m"]) peer.ask(`set ${key} 0 0 1\r\n1\r\nlock ${key}\r\n`);
+  assertEquals(waiting(), ["k 0", "l 0", "m 0"]);
+  for (const key of ["k", "l", "l"]) side.connect().ask(`lock ${key} 60000\r\n`);
+  assertEquals(waiting(), ["k 1", "l 2", "m 0"]);
+  assertEquals(peer.ask("unlock l\r\n"), "OK\r\n");
+  assertEquals(waiting(), ["k 1", "l 1", "m 0"]);
+});
+
 Deno.test("a prefix that is longer than any key finds none", () => {
   using side = new ConversationSide(OPTIONS);
   const peer = side.connect();

@@ -10,8 +10,9 @@ import {
 } from "../../support/load/lock_worker.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
 import { waitingFor } from "../../support/waiting.ts";
+import { roundsOf } from "../../support/rounds.ts";
 
-const ROUNDS = 5000;
+const ROUNDS = roundsOf(1500);
 const WORKER = new URL("../../support/load/lock_worker.ts", import.meta.url);
 
 function startWorker(order: LockOrder): Promise<LockReport> {

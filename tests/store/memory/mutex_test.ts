@@ -13,8 +13,9 @@ import { waitingFor } from "../../support/waiting.ts";
 import { HOLDER, type HolderOrder } from "../../support/load/holder_worker.ts";
 import { TestStore } from "../../support/store.ts";
 import type { StressOrder, StressReport } from "../../support/load/stress_worker.ts";
+import { roundsOf } from "../../support/rounds.ts";
 
-const ROUNDS = 4000;
+const ROUNDS = roundsOf(1200);
 const WORKER = new URL("../../support/load/stress_worker.ts", import.meta.url);
 const HOLDER_WORKER = new URL("../../support/load/holder_worker.ts", import.meta.url);
 const HAND_OVERS = 200;

@@ -11,7 +11,7 @@ import { REQUEST } from "../../../store/memory/request_layout.ts";
 import { Operation } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import type { RowSession } from "../../../store/rows/row_session.ts";
-import { type RequestSlot, RequestState } from "../../../store/rows/row_requests.ts";
+import { NO_REQUEST, type RequestSlot, RequestState } from "../../../store/rows/row_requests.ts";
 import { type ChangedOptions, held, keyIn, storeOptions } from "../../support/store.ts";
 
 const encoder = new TextEncoder();
@@ -491,6 +491,18 @@ Deno.test("rows of a prefix are removed, with the leases under which they are re
   checkStore(cache.memory);
 });
 
+Deno.test("every lease of a read is removed with the rows, also where many share a bucket", () => {
+  const cache = makeCache();
+  const keys = Array.from({ length: 90 }, (_, n) => `a:${n}`);
+  for (const key of keys) ask(cache, key);
+  const requests = take(cache);
+  assertEquals(requests.length, keys.length);
+  for (const walk = cache.rows!.removal.dropRows(["a:"]); !walk.next().done;);
+  cache.rows!.answerRead(requests, ROW, true);
+  assertEquals(keys.filter((key) => valueIn(cache, key) !== null), []);
+  checkStore(cache.memory);
+});
+
 Deno.test("a locked row of a prefix loses its value and keeps its lock", () => {
   const cache = makeCache();
   ask(cache, "a:1");
@@ -516,4 +528,33 @@ Deno.test("the bell rings when the mutex is free after a request, and only then"
   assertEquals(requests.bell, bell + 1);
   valueIn(cache, "foo");
   assertEquals(requests.bell, bell + 1);
+});
+
+Deno.test("a write that is refused because too many requests wait gives its value's memory back", () => {
+  const cache = makeCache(undefined, { memoryLimitBytes: 8 * MIB });
+  const { requests } = cache.rows!;
+  const slots: RequestSlot[] = [];
+  cache.enter();
+  for (let owner = 1;; owner++) {
+    const slot = requests.take(RowKind.READ, keyIn(cache, region("other"), 5), owner, 0);
+    if (slot === NO_REQUEST) break;
+    slots.push(slot);
+  }
+  cache.leave();
+  const length = 100_000;
+  const operation = new Operation(region("k" + "v".repeat(length)));
+  const outcomes = new Set<Outcome>();
+  // More than all memory.
+  for (let round = 0; round < 200; round++) {
+    operation.begin(0, 1);
+    operation.owner = 1;
+    operation.valueOffset = 1;
+    operation.valueLength = length;
+    cache.enter();
+    cache.parking!.session = null;
+    outcomes.add(cache.store(operation));
+    cache.leave();
+  }
+  assertEquals([...outcomes], [Outcome.TOO_MANY_REQUESTS]);
+  assert(slots.length > 0);
 });

@@ -241,6 +241,19 @@ Deno.test("with less memory the items go that were not read for longest", () => 
   assertEquals([kept(0), kept(3), kept(5)], [0, 0, 0]);
 });
 
+Deno.test("keys that are not loaded take no memory from items that were read before them", () => {
+  const store = new TestStore({ memoryLimitBytes: 20 * MIB });
+  const value = "v".repeat(1000);
+  for (let key = 0; key < 1000; key++) store.store(StoreMode.SET, `a${key}`, value);
+  store.clock(10_000);
+  for (let key = 0; key < 8000; key++) store.store(StoreMode.SET, `row:${key}`, value);
+  using next = restart(store, { memoryLimitBytes: 4 * MIB }, 0, ["row:"]);
+  assert(!next.tookPages);
+  let kept = 0;
+  for (let key = 0; key < 1000; key++) if (next.get(`a${key}`) !== undefined) kept++;
+  assertEquals([kept, next.get("row:7999"), next.dropped], [1000, undefined, 0]);
+});
+
 Deno.test("items are evicted in the order of their last access after a restart with other classes", () => {
   const store = new TestStore({ memoryLimitBytes: 4 * MIB });
   const value = "v".repeat(1000);

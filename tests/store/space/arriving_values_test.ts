@@ -59,6 +59,17 @@ Deno.test("arriving values take at most a quarter of the memory: the oldest are 
   store.check();
 });
 
+Deno.test("the header of a long value drops nothing: its bytes may never come", () => {
+  const { store, cache, begin, dropped } = arriving(8);
+  const values = [begin("one", 600_000), begin("two", 600_000), begin("header", 0)];
+  assertEquals(dropped(), 0);
+  // Its own bytes do.
+  assert(cache.reserved.grow(values[2]!, LENGTH));
+  assertEquals(dropped(), 1);
+  for (const value of values) cache.reserved.abandon(value);
+  store.check();
+});
+
 Deno.test("the oldest value is dropped, and not newer ones, when it needs memory itself", () => {
   const { store, cache, begin, dropped } = arriving(4);
   const oldest = begin("oldest");

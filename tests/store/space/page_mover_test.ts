@@ -4,7 +4,7 @@ import { CLASS, CONTROL, NO_PAGE, PAGE, PAGE_OWNER } from "../../../store/memory
 import { MIB } from "../../../store/limits.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { Eviction } from "../../../store/space/eviction.ts";
-import { PageSelector } from "../../../store/space/page_selector.ts";
+import { ANY_CLASS, PageSelector } from "../../../store/space/page_selector.ts";
 import { MoveResult, PageMove, PageMover } from "../../../store/space/page_mover.ts";
 import { STAT } from "../../../store/stats.ts";
 import { movePage, TestStore } from "../../support/store.ts";
@@ -32,6 +32,27 @@ Deno.test("movePage() takes a page from a class to another, and what lived in it
   for (let n = 0; n < 1000; n++) {
     assertEquals(store.get(`key-${n}`), n % 3 === 0 ? undefined : `${n}`.padEnd(1000, "."));
   }
+});
+
+Deno.test("movePage() from any class takes a page of the one with most, which needs two", () => {
+  using store = new TestStore();
+  const move = (target: number): MoveResult => movePage(store.cache, ANY_CLASS, target);
+  assertEquals(move(1), MoveResult.BAD_CLASS);
+  store.store(StoreMode.SET, "key-0", ".".repeat(1000));
+  assertEquals(move(1), MoveResult.BAD_CLASS);
+  const most = fill(store, 1000);
+  for (let n = 0; n < 100; n++) store.store(StoreMode.SET, `larger-${n}`, ".".repeat(3000));
+  const other = store.cache.links.slabs.classOf(store.item("larger-0"));
+  // So that what lives in a page has room in the others.
+  for (let n = 0; n < 1000; n += 3) store.remove(`key-${n}`);
+  for (let n = 0; n < 100; n += 3) store.remove(`larger-${n}`);
+  const [pages, others] = [pagesOf(store, most), pagesOf(store, other)];
+  assertGreater(pages, others);
+  assertGreater(others, 1);
+  assertEquals(move(1), MoveResult.MOVED);
+  assertEquals([pagesOf(store, most), pagesOf(store, other)], [pages - 1, others]);
+  assertEquals(move(most), MoveResult.MOVED);
+  assertEquals([pagesOf(store, most), pagesOf(store, other)], [pages, others - 1]);
 });
 
 Deno.test("movePage() removes nothing from a full store that must not evict", () => {
