@@ -1,4 +1,5 @@
 import {
+  fieldOf,
   type OptionGroup,
   type OptionRow,
   type OptionValues,
@@ -71,7 +72,7 @@ class Parser {
     this.#secondNames = new Map(Object.entries(secondNames));
     this.#operands = this.#rows.get(operands);
     this.#byLetter = new Map(rows.map((row) => [row[1], row]));
-    for (const row of rows) this.values[row[0]] = presetOf(row);
+    for (const row of rows) this.values[fieldOf(row)] = presetOf(row);
   }
 
   parse(argv: readonly string[]): void {
@@ -154,12 +155,13 @@ class Parser {
   /** Sets an option. Errors name it by `label`. */
   #take(row: OptionRow, label: string, text: string | undefined, isNegated = false): void {
     const [name, , kind, , , , , meaning, state] = row;
+    const field = fieldOf(row);
     const isFirst = !this.given.has(name);
     this.given.add(name);
     if (state === "ignored" && isFirst) this.ignored.push({ option: label, reason: meaning });
     if (text === undefined) {
-      if (kind === "count") this.values[name] = this.values[name] as number + 1;
-      else this.values[name] = kind === "switch" ? !isNegated : Number(!isNegated);
+      if (kind === "count") this.values[field] = this.values[field] as number + 1;
+      else this.values[field] = kind === "switch" ? !isNegated : Number(!isNegated);
       return;
     }
     const read = (): OptionValue => {
@@ -171,8 +173,8 @@ class Parser {
     const value = valueOr(null, read, this.errors, `${label} ${JSON.stringify(text)}`);
     if (value === null) return;
     if (name === WORDS) { for (const word of value as string[]) this.#readWord(word); }
-    else if (kind !== "list" || isFirst) this.values[name] = value;
-    else this.values[name] = [...this.values[name] as string[], ...value as string[]];
+    else if (kind !== "list" || isFirst) this.values[field] = value;
+    else this.values[field] = [...this.values[field] as string[], ...value as string[]];
   }
 
   #unknown(flag: string, similar = flag): string {

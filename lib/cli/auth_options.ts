@@ -17,15 +17,15 @@ const OF_PROTOCOL: Readonly<Record<ListenProtocol, string>> = {
  */
 export function protocolOf({ values, given }: ServerArguments, errors: string[]): WireProtocol {
   const protocol = values.protocol;
-  if (values["enable-sasl"]) {
-    if (values["auth-file"] === "") {
+  if (values.enableSasl) {
+    if (values.authFile === "") {
       errors.push("-S (--enable-sasl): needs -Y (--auth-file), the file of the users");
     }
     if (!given.has("protocol")) return "binary";
     if (protocol === "ascii") {
       errors.push("-S (--enable-sasl) and -B (--protocol) ascii: SASL is of the binary protocol");
     }
-  } else if (values["auth-file"] !== "") {
+  } else if (values.authFile !== "") {
     if (!given.has("protocol")) return "ascii";
     if (protocol !== "ascii") errors.push(needsSasl(`-B (--protocol) ${protocol}`, protocol));
   }
@@ -40,18 +40,18 @@ export function checkAuthentication(
   adminListen: Listen | null,
   errors: string[],
 ): void {
-  const isOn = values["auth-file"] !== "";
+  const isOn = values.authFile !== "";
   if (isOn && listens.some(({ kind }) => kind === "udp")) {
     errors.push("-U (--udp-port): UDP has no authentication; leave out -U, or -Y (--auth-file)");
   }
-  if (isOn && !values["enable-sasl"]) {
+  if (isOn && !values.enableSasl) {
     for (const listen of listens) {
       if (listen.kind === "udp" || listen.protocol === "ascii") continue;
       if (listen.protocol === values.protocol) continue;
       errors.push(needsSasl(`-l (--listen) ${listenText(listen)}`, listen.protocol));
     }
   }
-  if (!values["require-auth"]) return;
+  if (!values.requireAuth) return;
   if (!isOn) refusePublic(listens, "add -Y (--auth-file)", errors);
   refusePublic(counterListens, "counters have no authentication: leave --counter-port out", errors);
   const adminListens = adminListen === null ? [] : [adminListen];

@@ -15,7 +15,7 @@ export function readCommand(
 ): CommandLine<ServerOptions> {
   const parsed = parseOptions(argv, SERVER_OPTIONS);
   const { values, errors } = parsed;
-  const logFormat = values["log-format"];
+  const logFormat = values.logFormat;
   const unknown = unknownSubcommand(argv);
   if (unknown !== null) return { kind: "refuse", errors: [unknown], logFormat };
   if (values.help) return { kind: "print", text: helpText(processInfo.version) };

@@ -258,7 +258,7 @@ const DATABASE = [
 // deno-fmt-ignore
 const ROWS = [
   ["db",             "",   "text",   "url",           NONE, NONE,  "",                 "database behind the keys of --rows: sqlite:<file>, or postgres://user@host/database; a password may stand in PGPASSWORD"],
-  ["rows",           "",   "list",   "prefix",        NONE, NONE,  "",                 "with --db: keys that begin with this are rows of the database, others are ordinary items; separate several with commas, or repeat the option; by default every key is a row"],
+  ["rows",           "",   "list",   "prefix",        NONE, NONE,  "",                 "with --db: keys that begin with this are rows of the database, others are ordinary items; separate several with commas, or repeat the option; by default every key is a row, and with --views, only the keys of views, which always are; *: every key"],
   ["row-expiry",     "",   "choice", "refuse|ignore|column", NONE, NONE, "refuse",    "an expiry time of a row is refused, has no effect, or is kept in --expiry-column"],
   ["expiry-column",  "",   "text",   "name",          NONE, NONE,  "expires",          "with --row-expiry column: column of the expiry time, an integer: Unix seconds, 0: never"],
   ["standby",        "",   "switch", "",              NONE, NONE,  "",                 "with --db: wait while another origin serves the rows of the database, then take over; by default the start fails"],
@@ -279,6 +279,7 @@ const ROWS = [
 const INIT = [
   ["run", "", "switch", "", NONE, NONE, "", "with init: make the tables, instead of printing the SQL"],
   ["follow", "", "switch", "", NONE, NONE, "", "with init: make what --follow of the server needs, too"],
+  ["end",    "", "switch", "", NONE, NONE, "", "with init: take away again what --follow of the server needs, from a database that no origin uses"],
   ["views",  "", "text", "file", NONE, NONE, "", "with init --follow: make what --views of the server needs, too"],
 ] as const satisfies readonly OptionRow[];
 
@@ -432,7 +433,30 @@ type ValueOf<Row extends OptionRow> = {
   list: readonly string[];
 }[Row[2]];
 
-/** The value of every option by its name, defaults included. */
+/** Ends the field of an option whose value is a time or a size: by the unit of its row, or the kind. */
+const FIELD_ENDS = { seconds: "Sec", milliseconds: "Ms", bytes: "Bytes", mib: "Bytes" } as const;
+type FieldEnds = typeof FIELD_ENDS;
+
+type CamelCase<Name extends string> = Name extends `${infer Word}-${infer Rest}`
+  ? `${Word}${Capitalize<CamelCase<Rest>>}`
+  : Name;
+
+type EndOf<Row extends OptionRow> = Row[3] extends keyof FieldEnds ? FieldEnds[Row[3]]
+  : Row[2] extends keyof FieldEnds ? FieldEnds[Row[2]]
+  : "";
+
+/**
+ * The value of every option by its field, defaults included. The field is the option's name in camel case, with the
+ * unit of a time or a size: `--idle-timeout` is `idleTimeoutSec`. Code that needs options declares an interface of such
+ * fields, and the values are passed to it as they are.
+ */
 export type OptionValues<Row extends OptionRow> = {
-  readonly [Each in Row as Each[0]]: ValueOf<Each>;
+  readonly [Each in Row as `${CamelCase<Each[0]>}${EndOf<Each>}`]: ValueOf<Each>;
 };
+
+/** Returns the option's field in `OptionValues`. */
+export function fieldOf([name, , kind, unit]: OptionRow): string {
+  const ends: Readonly<Record<string, string>> = FIELD_ENDS;
+  const words = name.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+  return words + (ends[unit] ?? ends[kind] ?? "");
+}

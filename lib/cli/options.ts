@@ -1,62 +1,49 @@
-import type { Settings, TlsSettings, WireProtocol } from "../../protocol/settings.ts";
+import type { Settings, WireProtocol } from "../../protocol/settings.ts";
 import { type TunableName, TUNABLES } from "../../protocol/tunables.ts";
 import type { StoreOptions } from "../../store/limits.ts";
 import type { ProcessInfo } from "../process/info.ts";
-import type { LogFormat } from "../process/log.ts";
-import type { JournalOptions } from "../journal/journal_messages.ts";
-import type { SnapshotOptions } from "../snapshot/snapshot.ts";
-import type { CounterOptions } from "../counters/service.ts";
-import {
-  type BoundTransport,
-  type Listen,
-  type TcpListen,
-  tlsOf,
-  type TransportOptions,
-} from "../net/transport.ts";
+import { type BoundTransport, type Listen, type TcpListen, tlsOf } from "../net/transport.ts";
 import type { IgnoredOption, ServerArguments } from "./argv.ts";
 import { checkAuthentication, protocolOf } from "./auth_options.ts";
 import { checkNeeds, optionsWithoutEffect } from "./option_needs.ts";
+import { fieldOf, type OptionRow, SERVER_OPTIONS } from "./option_table.ts";
 import { type ListenAddress, readAdminAddress, readListenAddress } from "./listen.ts";
-import { type LeaseFlag, tokenPersistence, toLeaseFlag, toStoreOptions } from "./store_options.ts";
+import { toLeaseFlag, toStoreOptions } from "./store_options.ts";
 import { ignoredTlsOptions, nativeOnlyTls, toTlsSettings } from "./tls_options.ts";
 import { type OptionValue, valueOr } from "./values.ts";
 
-/** The command line, for rows. */
-export type RowArguments = Pick<ServerArguments, "values" | "given">;
+/** The fields of `Settings` that are made of several values, or of facts of the process. */
+type ComputedSetting =
+  | ("version" | "runtime" | "pid" | "tcpPort" | "udpPort" | "listenAddresses" | "usesIoUring")
+  | ("wireProtocol" | "detailEnabled" | "tls" | "leaseFlag" | "leaseMask" | "snapshotPath");
 
-/** The complete configuration of the server. */
-export interface ServerOptions {
+/** What is made of several values. It takes the place of values of the same name. */
+interface ComputedOptions extends Pick<Settings, ComputedSetting> {
   readonly listens: readonly Listen[];
-  readonly io: "auto" | BoundTransport["name"];
-  readonly store: StoreOptions;
-  readonly transport: TransportOptions;
-  /** Whether threads execute sample requests before they serve. */
-  readonly warmUp: boolean;
-  /** Null: no counter protocol. */
-  readonly counters: CounterOptions | null;
+  /** The addresses of the counter protocol. */
+  readonly counterListens: readonly TcpListen[];
   /** The address of `--admin`; null: none. */
   readonly admin: TcpListen | null;
-  /** Whether users may act on the dashboard. */
-  readonly adminActions: boolean;
-  /** A port of 0 is not bound yet: see `withBound`. */
-  readonly settings: Settings;
+  readonly store: StoreOptions;
+  /** Prefixes of the keys that are rows, without those of views before `withRowPrefixes`. `[""]`: all keys. */
+  readonly prefixes: readonly string[];
   /** Initial values of settings that commands may change. */
   readonly tunables: readonly (readonly [TunableName, number])[];
-  /** The journal of update tokens; null: none. */
-  readonly journal: JournalOptions | null;
-  /** `--snapshot`; null: none. */
-  readonly snapshot: SnapshotOptions | null;
-  /** With `--db`: options of rows, which lib/rows reads; null: there is no database. */
-  readonly rows: RowArguments | null;
-  /** Path; "": none. */
-  readonly pidFile: string;
-  readonly logFormat: LogFormat;
   readonly ignored: readonly IgnoredOption[];
   /** Options of TLS that the portable transport does not support, as the command line names them. */
   readonly nativeOnly: readonly string[];
-  /** `-u`: the user that memcached would switch to; "": none. */
-  readonly user: string;
 }
+
+/**
+ * The complete configuration of the server: the values of all options, and what is made of them. Plain data, so that it
+ * can be posted to workers. A part of the server takes it as an interface of the fields that the part needs:
+ * `Settings`, `TransportOptions`, `CounterOptions` and others. A port of 0 is not bound yet: see `withBound`.
+ */
+export interface ServerOptions
+  extends Omit<ServerArguments["values"], keyof ComputedOptions>, ComputedOptions {}
+
+/** Room beside the item in the replies to a datagram with a `get`: lines, and replies to further requests. */
+const UDP_LINE_BYTES = 4096;
 
 /**
  * Makes the configuration from a parsed command line.
@@ -68,33 +55,41 @@ export function toServerOptions(
   processInfo: ProcessInfo,
   errors: string[],
 ): ServerOptions {
-  const { values } = parsed;
+  const { values, given } = parsed;
+  const { version, runtime, pid } = processInfo;
   const addresses = toAddresses(parsed, errors);
-  const protocol = protocolOf(parsed, errors);
-  const listens = toListens(parsed, addresses, protocol, errors);
-  const counters = toCounters(parsed, addresses);
+  const wireProtocol = protocolOf(parsed, errors);
+  const listens = toListens(parsed, addresses, wireProtocol, errors);
+  const counterListens = toCounterListens(parsed, addresses);
   const admin = toAdmin(parsed, errors);
-  checkPorts(parsed, listens, counters?.listens ?? [], admin, errors);
-  checkAuthentication(parsed, listens, counters?.listens ?? [], admin, errors);
+  checkPorts(parsed, listens, counterListens, admin, errors);
+  checkAuthentication(parsed, listens, counterListens, admin, errors);
   checkNeeds(parsed, errors);
   const leaseFlag = toLeaseFlag(parsed, errors);
   const tls = toTlsSettings(parsed, errors);
+  const prefixes = toRowPrefixes(parsed);
   return {
+    ...values,
+    ...leaseFlag,
+    version,
+    runtime,
+    pid,
     listens,
-    io: values.io,
-    store: toStoreOptions(parsed, leaseFlag, processInfo, errors),
-    transport: toTransportOptions(parsed, tls),
-    warmUp: values["warm-up"],
-    counters,
+    counterListens,
     admin,
-    adminActions: toAdminActions(parsed, errors),
-    settings: toSettings(parsed, leaseFlag, processInfo, listens, protocol, tls),
+    tcpPort: portOf(listens, "tcp"),
+    udpPort: portOf(listens, "udp"),
+    listenAddresses: values.unixSocket === "" ? values.listen.join(",") : null,
+    usesIoUring: false,
+    wireProtocol,
+    statsDelimiter: values.statsDelimiter.slice(0, 1) || ":",
+    detailEnabled: given.has("stats-delimiter"),
+    udpReplyMaxBytes: values.udpReplyMaxBytes || values.maxItemSizeBytes + UDP_LINE_BYTES,
+    tls,
+    store: toStoreOptions(parsed, leaseFlag, prefixes, processInfo, errors),
+    prefixes,
+    snapshotPath: values.snapshot || values.memoryFile,
     tunables: toTunables(parsed),
-    journal: toJournal(parsed),
-    snapshot: toSnapshot(parsed, errors),
-    rows: toRows(parsed, errors),
-    pidFile: values.pidfile,
-    logFormat: values["log-format"],
     ignored: [
       ...parsed.ignored,
       ...ignoredPort(parsed, addresses),
@@ -102,92 +97,37 @@ export function toServerOptions(
       ...optionsWithoutEffect(parsed, listens, admin),
     ],
     nativeOnly: nativeOnlyTls(parsed, listens.map(tlsOf), admin?.tls),
-    user: values.user,
   };
 }
 
-/** Room beside the item in the replies to a datagram with a `get`: lines, and replies to further requests. */
-const UDP_LINE_BYTES = 4096;
+/** Returns the prefixes of keys that are rows, without those of views, which are in their file. */
+function toRowPrefixes({ values }: ServerArguments): readonly string[] {
+  if (values.rows.length > 0) return values.rows.map((prefix) => prefix === "*" ? "" : prefix);
+  return values.views === "" ? [""] : [];
+}
 
-function toTransportOptions(
-  { values }: ServerArguments,
-  tls: TlsSettings | null,
-): TransportOptions {
+/** Returns the options with further prefixes of keys that are rows. */
+export function withRowPrefixes(options: ServerOptions, more: readonly string[]): ServerOptions {
+  const { prefixes: own, store } = options;
+  const isNew = (prefix: string): boolean => !own.some((each) => prefix.startsWith(each));
+  const prefixes = [...own, ...more.filter(isNew)];
   return {
-    threads: values.threads,
-    backlog: values["listen-backlog"],
-    maxconnsFast: values["maxconns-fast"],
-    idleTimeoutSec: values["idle-timeout"],
-    sendTimeoutSec: values["send-timeout"],
-    lockIdleTimeoutSec: values["lock-idle-timeout"],
-    authTimeoutSec: values["auth-timeout"],
-    ioUring: values["io-uring"],
-    udpReplyMaxBytes: values["udp-reply-max"] || values["max-item-size"] + UDP_LINE_BYTES,
-    tls,
+    ...options,
+    prefixes,
+    store: { ...store, rows: store.rows && { ...store.rows, prefixes } },
   };
 }
 
-function toSettings(
-  { values, given }: ServerArguments,
-  leaseFlag: LeaseFlag,
-  processInfo: ProcessInfo,
-  listens: readonly Listen[],
-  wireProtocol: WireProtocol,
-  tls: TlsSettings | null,
-): Settings {
-  return {
-    version: processInfo.version,
-    runtime: processInfo.runtime,
-    pid: processInfo.pid,
-    connectionsMax: values["conn-limit"],
-    tcpPort: portOf(listens, "tcp"),
-    udpPort: portOf(listens, "udp"),
-    listenAddresses: values["unix-socket"] === "" ? values.listen.join(",") : null,
-    unixSocketPath: values["unix-socket"] || null,
-    unixSocketMode: values["unix-mask"],
-    verbosity: values.verbose,
-    shutdownEnabled: values["enable-shutdown"],
-    testCommandsEnabled: values["test-commands"],
-    tls,
-    threads: values.threads,
-    statsDelimiter: values["stats-delimiter"].slice(0, 1) || ":",
-    detailEnabled: given.has("stats-delimiter"),
-    requestsPerEvent: values["max-reqs-per-event"],
-    backlog: values["listen-backlog"],
-    wireProtocol,
-    maxconnsFast: values["maxconns-fast"],
-    idleTimeoutSec: values["idle-timeout"],
-    lockIdleTimeoutSec: values["lock-idle-timeout"],
-    flushEnabled: !values["disable-flush-all"],
-    stateDir: values["state-dir"] || null,
-    snapshotPath: values.snapshot || values["memory-file"] || null,
-    tokenQuarantineSec: values["token-quarantine"],
-    tokenRecover: values["token-recover"],
-    tokenDropEnabled: values["allow-token-drop"],
-    dumpEnabled: !values["disable-dumping"],
-    watchEnabled: !values["disable-watch"],
-    leaseFlag: leaseFlag.flag,
-    leaseMask: leaseFlag.mask,
-    leaseTimeSec: values["lease-time"],
-    authFile: values["auth-file"] || null,
-    sasl: values["enable-sasl"],
-    ioUring: false,
-    compat: values.compat,
-    lockReply: values["lock-reply"],
-    lruMaintainer: values["lru-maintainer"],
-  };
-}
-
-/** Returns the settings with the bound ports, and with the transport's choice of io_uring. */
+/** Returns the options with the bound ports, and with the transport's choice of io_uring. */
 export function withBound(
-  settings: Settings,
+  options: ServerOptions,
   { listens, usesIoUring }: Pick<BoundTransport, "listens" | "usesIoUring">,
-): Settings {
+): ServerOptions {
   return {
-    ...settings,
+    ...options,
     tcpPort: portOf(listens, "tcp"),
     udpPort: portOf(listens, "udp"),
-    ioUring: usesIoUring,
+    usesIoUring,
   };
 }
 
@@ -213,10 +153,10 @@ function toListens(
   errors: string[],
 ): Listen[] {
   const { values, given } = parsed;
-  const path = values["unix-socket"];
+  const path = values.unixSocket;
   if (path !== "") checkSocketPath(path, errors);
-  if (path !== "") return [{ kind: "unix", path, mode: values["unix-mask"], protocol }];
-  const udpPort = values["udp-port"];
+  if (path !== "") return [{ kind: "unix", path, mode: values.unixMask, protocol }];
+  const udpPort = values.udpPort;
   // As in memcached: -U without -p sets the TCP port too.
   const tcpPort = udpPort !== 0 && !given.has("port") ? udpPort : values.port;
   const listens: Listen[] = [];
@@ -224,14 +164,14 @@ function toListens(
     const spoken = own ?? protocol;
     if (port !== undefined || tcpPort !== 0) {
       const listen = { kind: "tcp", hostname, protocol: spoken } as const;
-      const mode = values["enable-ssl"] ? tls ?? "tls" : "notls";
+      const mode = values.enableSsl ? tls ?? "tls" : "notls";
       listens.push({
         ...listen,
         port: Math.max(0, port ?? tcpPort),
         ...mode === "notls" ? {} : { tls: mode },
       });
     }
-    if (!values["enable-ssl"] && (tls === "btls" || tls === "mtls")) {
+    if (!values.enableSsl && (tls === "btls" || tls === "mtls")) {
       errors.push(`-l (--listen) ${tls}: needs -Z (--enable-ssl)`);
     }
     // Two ports of one address share its UDP socket.
@@ -248,7 +188,7 @@ function ignoredPort(
   { values, given }: ServerArguments,
   addresses: readonly ListenAddress[],
 ): IgnoredOption[] {
-  if (values["unix-socket"] !== "") return [];
+  if (values.unixSocket !== "") return [];
   if (!given.has("port") || addresses.some(({ port }) => port === undefined)) return [];
   return [{ option: "-p (--port)", reason: "every address of -l (--listen) names its own port" }];
 }
@@ -291,27 +231,22 @@ function checkSocketPath(path: string, errors: string[]): void {
   );
 }
 
-function toCounters(
+function toCounterListens(
   { values }: ServerArguments,
   addresses: readonly ListenAddress[],
-): CounterOptions | null {
-  const port = values["counter-port"];
-  if (port === 0) return null;
+): TcpListen[] {
+  if (values.counterPort === 0) return [];
+  const port = Math.max(0, values.counterPort);
   const hostnames = new Set(addresses.map(({ hostname }) => hostname));
-  return {
-    listens: Array.from(
-      hostnames,
-      (hostname) => ({ kind: "tcp", hostname, port: Math.max(0, port), protocol: "counters" }),
-    ),
-    connectionsMax: values["counter-conn-limit"],
-    bytesMax: values["counter-memory"],
-    intervalSec: values["counter-interval"],
-  };
+  return Array.from(
+    hostnames,
+    (hostname) => ({ kind: "tcp", hostname, port, protocol: "counters" }),
+  );
 }
 
 /** Reads the address of `--admin`; null: none, or a malformed one, which adds an error. */
 function toAdmin(
-  { values: { admin, metrics, "enable-ssl": hasTls } }: ServerArguments,
+  { values: { admin, metrics, enableSsl } }: ServerArguments,
   errors: string[],
 ): TcpListen | null {
   if (admin !== "" && metrics !== "") {
@@ -320,50 +255,18 @@ function toAdmin(
   const text = admin || metrics;
   if (text === "") return null;
   const label = `--${admin === "" ? "metrics" : "admin"} ${JSON.stringify(text)}`;
-  return valueOr(null, () => readAdminAddress(text, hasTls), errors, label);
-}
-
-/** Returns whether there are actions on the dashboard. They need users. */
-function toAdminActions({ values }: ServerArguments, errors: string[]): boolean {
-  if (!values["admin-actions"]) return false;
-  if (values.admin === "" && values.metrics === "") errors.push("--admin-actions: needs --admin");
-  if (values["auth-file"] === "") {
-    errors.push("--admin-actions: needs -Y (--auth-file): only users of the level admin may act");
-  }
-  return true;
-}
-
-function toRows(parsed: ServerArguments, errors: string[]): RowArguments | null {
-  const { values } = parsed;
-  const isNode = values.origin.length > 0;
-  if (isNode && values.db !== "") errors.push("--origin and --db: give one of them");
-  return isNode || values.db !== "" ? parsed : null;
-}
-
-function toSnapshot({ values }: ServerArguments, errors: string[]): SnapshotOptions | null {
-  const path = values.snapshot || values["memory-file"];
-  const isRequired = values["snapshot-required"];
-  if (path !== "") return { path, isRequired };
-  if (isRequired) errors.push("--snapshot-required: needs --snapshot");
-  return null;
-}
-
-function toJournal({ values }: ServerArguments): JournalOptions | null {
-  if (tokenPersistence(values) !== "journal") return null;
-  return {
-    folder: values["state-dir"],
-    recover: values["token-recover"],
-  };
+  return valueOr(null, () => readAdminAddress(text, enableSsl), errors, label);
 }
 
 /** Keeps the values of ignored settings, because `stats settings` reports them. */
 function toTunables({ values, given }: ServerArguments): (readonly [TunableName, number])[] {
   const all: Readonly<Record<string, OptionValue>> = values;
+  const rows = SERVER_OPTIONS.flatMap(([, rows]): readonly OptionRow[] => rows);
   const names: ReadonlySet<string> = given;
   const tunables: [TunableName, number][] = [];
   for (const [name] of TUNABLES) {
-    const option = name.replaceAll("_", "-");
-    if (names.has(option)) tunables.push([name, Number(all[option])]);
+    const row = rows.find(([option]) => option === name.replaceAll("_", "-"));
+    if (row !== undefined && names.has(row[0])) tunables.push([name, Number(all[fieldOf(row)])]);
   }
   if (given.has("temporary-ttl")) tunables.push(["temp_lru", 1]);
   return tunables;

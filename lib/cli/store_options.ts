@@ -19,12 +19,12 @@ import { sizeText, valueOr } from "./values.ts";
 
 /** The client flags that mark a lease, and the mask of the bits that count. Both 0: getss and deletess are off. */
 export interface LeaseFlag {
-  readonly flag: number;
-  readonly mask: number;
+  readonly leaseFlag: number;
+  readonly leaseMask: number;
 }
 
 /** Without -z. */
-const NO_LEASE_FLAG: LeaseFlag = { flag: 0, mask: 0 };
+const NO_LEASE_FLAG: LeaseFlag = { leaseFlag: 0, leaseMask: 0 };
 
 /** Locked items are not evicted: the rest of the memory stays free for other items. */
 const LOCKED_SHARE_MAX = 1 / 2;
@@ -46,53 +46,54 @@ const LEASE_MASK = 0xffff;
 export function toStoreOptions(
   parsed: ServerArguments,
   leaseFlag: LeaseFlag,
+  prefixes: readonly string[],
   processInfo: ProcessInfo,
   errors: string[],
 ): StoreOptions {
   const { values, given } = parsed;
-  const memoryLimitBytes = values["memory-limit"];
-  const slabLayout = values["slab-layout"];
+  const memoryLimitBytes = values.memoryLimitBytes;
+  const slabLayout = values.slabLayout;
   return {
     memoryLimitBytes,
-    memoryCeilingBytes: values["memlimit-max"] || ceilingFor(memoryLimitBytes),
+    memoryCeilingBytes: values.memlimitMaxBytes || ceilingFor(memoryLimitBytes),
     itemSizeMaxBytes: toItemSizeMax(parsed, errors),
-    evictions: !values["disable-evictions"],
-    casEnabled: !values["disable-cas"],
+    evictions: !values.disableEvictions,
+    casEnabled: !values.disableCas,
     growthFactor: given.has("slab-growth-factor") || slabLayout === "leased"
-      ? values["slab-growth-factor"]
+      ? values.slabGrowthFactor
       : MEMCACHED_GROWTH_FACTOR,
-    chunkSizeMin: values["slab-min-size"],
+    chunkSizeMin: values.slabMinSizeBytes,
     slabLayout,
-    connectionsMax: values["conn-limit"],
+    connectionsMax: values.connLimit,
     threads: values.threads,
     optimisticReads: values.threads > 1 && processInfo.keepsMemoryOrder,
     lockLimits: {
-      locksMax: values["lock-limit"],
-      locksPerConnectionMax: values["lock-limit-per-conn"],
+      locksMax: values.lockLimit,
+      locksPerConnectionMax: values.lockLimitPerConn,
       memoryShareMax: LOCKED_SHARE_MAX,
       memorySharePerConnectionMax: LOCKED_SHARE_PER_CONNECTION_MAX,
-      waitersPerLockMax: values["lock-waiters"],
+      waitersPerLockMax: values.lockWaiters,
     },
     yrmcdsLocks: values.compat === "yrmcds",
     startedUnixSec: Math.floor(processInfo.unixMs / 1000),
     firstId: firstIdAt(processInfo.unixMs, processInfo.random),
-    watchRingBytes: values["watcher-logbuf-size"] * 1024,
+    watchRingBytes: values.watcherLogbufSize * 1024,
     hashSeed: processInfo.hashSeed,
     leaseEntries: toTableEntries(
       parsed,
       "lease-entries",
+      values.leaseEntries,
       LEASE_ENTRIES_LEAST,
       LEASE_ENTRIES_MOST,
       errors,
     ),
     tokenEntries: toTokenEntries(parsed, errors),
     tokenPersistence: tokenPersistence(values),
-    leaseFlag: leaseFlag.flag,
-    leaseMask: leaseFlag.mask,
+    ...leaseFlag,
     strictPrefixes: values.strict.map((prefix) => prefix === "*" ? "" : prefix),
     rows: values.db === "" && values.origin.length === 0 ? undefined : {
-      prefixes: values.rows.length === 0 ? [""] : values.rows,
-      expiry: values["row-expiry"],
+      prefixes,
+      expiry: values.rowExpiry,
       isNode: values.origin.length > 0,
     },
   };
@@ -105,8 +106,8 @@ function ceilingFor(memoryLimitBytes: number): number {
 
 /** Returns `-I` in bytes. A default larger than half of `-m` is lowered; `-n` must fit below it. */
 function toItemSizeMax({ values, given }: ServerArguments, errors: string[]): number {
-  const wanted = values["max-item-size"];
-  const most = Math.floor(values["memory-limit"] / ITEMS_IN_MEMORY_LEAST);
+  const wanted = values.maxItemSizeBytes;
+  const most = Math.floor(values.memoryLimitBytes / ITEMS_IN_MEMORY_LEAST);
   if (wanted > most && given.has("max-item-size")) {
     errors.push(
       `-I (--max-item-size) ${sizeText(wanted)}: must be at most half of -m ` +
@@ -114,7 +115,7 @@ function toItemSizeMax({ values, given }: ServerArguments, errors: string[]): nu
     );
   }
   const itemSizeMaxBytes = Math.min(wanted, most);
-  const leastRoom = values["slab-min-size"];
+  const leastRoom = values.slabMinSizeBytes;
   if (leastRoom > itemSizeMaxBytes - KEY_LENGTH_MAX) {
     errors.push(
       `-n (--slab-min-size) ${leastRoom}: must leave ${KEY_LENGTH_MAX} bytes for the key below -I (--max-item-size), ` +
@@ -126,7 +127,14 @@ function toItemSizeMax({ values, given }: ServerArguments, errors: string[]): nu
 
 function toTokenEntries(parsed: ServerArguments, errors: string[]): number {
   if (tokenPersistence(parsed.values) === "off") return 0;
-  return toTableEntries(parsed, "token-entries", TOKEN_ENTRIES_LEAST, TOKEN_ENTRIES_MOST, errors);
+  return toTableEntries(
+    parsed,
+    "token-entries",
+    parsed.values.tokenEntries,
+    TOKEN_ENTRIES_LEAST,
+    TOKEN_ENTRIES_MOST,
+    errors,
+  );
 }
 
 /**
@@ -138,12 +146,12 @@ function toTokenEntries(parsed: ServerArguments, errors: string[]): number {
 function toTableEntries(
   { values, given }: ServerArguments,
   name: "lease-entries" | "token-entries",
+  wanted: number,
   least: number,
   most: number,
   errors: string[],
 ): number {
-  const wanted = values[name];
-  const memoryLimitBytes = values["memory-limit"];
+  const memoryLimitBytes = values.memoryLimitBytes;
   if (!given.has(name)) {
     const held = slotsWithin(memoryLimitBytes * TABLE_SHARE);
     return held < least ? 0 : Math.min(wanted, held, most);
@@ -167,23 +175,23 @@ export function tokenPersistence(
   values: ServerArguments["values"],
 ): StoreOptions["tokenPersistence"] {
   if (values.tokens === "volatile") return "volatile";
-  return values["state-dir"] === "" ? "off" : "journal";
+  return values.stateDir === "" ? "off" : "journal";
 }
 
 /** Reads `-z`. @param errors Receives a message for every contradiction. */
 export function toLeaseFlag({ values, given }: ServerArguments, errors: string[]): LeaseFlag {
   if (!given.has("lease-flag")) return NO_LEASE_FLAG;
-  if (values["disable-cas"]) {
+  if (values.disableCas) {
     errors.push(
       "-z (--lease-flag) and -C (--disable-cas): leases are cas ids; leave one of the two options out",
     );
   }
-  if (given.has("lease-entries") && values["lease-entries"] === 0) {
+  if (given.has("lease-entries") && values.leaseEntries === 0) {
     errors.push(
       "-z (--lease-flag) and --lease-entries 0: no lease could exist; leave one of the two options out",
     );
   }
-  const text = values["lease-flag"];
+  const text = values.leaseFlag;
   const label = `-z (--lease-flag) ${JSON.stringify(text)}`;
   return valueOr(NO_LEASE_FLAG, () => readLeaseFlag(text), errors, label);
 }
@@ -198,10 +206,10 @@ function readLeaseFlag(text: string): LeaseFlag {
   if (match === null) {
     throw new RangeError("must be flag or flag:mask, hexadecimal numbers of up to 32 bits");
   }
-  const flag = parseInt(match[1]!, 16);
-  const mask = match[2] === undefined ? LEASE_MASK : parseInt(match[2], 16);
-  if ((flag & mask) === 0) {
+  const leaseFlag = parseInt(match[1]!, 16);
+  const leaseMask = match[2] === undefined ? LEASE_MASK : parseInt(match[2], 16);
+  if ((leaseFlag & leaseMask) === 0) {
     throw new RangeError("flag and mask must share a bit, otherwise a lease looks like a value");
   }
-  return { flag, mask };
+  return { leaseFlag, leaseMask };
 }

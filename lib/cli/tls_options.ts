@@ -14,8 +14,8 @@ export function toTlsSettings(
   { values }: ServerArguments,
   errors: string[],
 ): TlsSettings | null {
-  if (!values["enable-ssl"]) return null;
-  const chainCert = values["ssl-chain-cert"];
+  if (!values.enableSsl) return null;
+  const chainCert = values.sslChainCert;
   if (chainCert === "") {
     errors.push(
       "-Z (--enable-ssl): needs --ssl-chain-cert PATH, and --ssl-key PATH if the key is not in the same file",
@@ -23,36 +23,36 @@ export function toTlsSettings(
   }
   return {
     chainCert,
-    key: values["ssl-key"] || chainCert,
-    keyFormat: values["ssl-keyformat"],
-    verifyMode: VERIFY_MODES[values["ssl-verify-mode"]]!,
-    ciphers: values["ssl-ciphers"] || null,
-    caCert: values["ssl-ca-cert"] || null,
-    writeBufferBytes: values["ssl-wbuf-size"] * 1024,
-    sessionCache: values["ssl-session-cache"],
-    kernelTls: values["ssl-kernel-tls"],
-    minVersion: values["ssl-min-version"],
-    handshakeTimeoutSec: values["ssl-handshake-timeout"],
+    key: values.sslKey || chainCert,
+    keyFormat: values.sslKeyformat,
+    verifyMode: VERIFY_MODES[values.sslVerifyMode]!,
+    ciphers: values.sslCiphers || null,
+    caCert: values.sslCaCert || null,
+    writeBufferBytes: values.sslWbufSize * 1024,
+    sessionCache: values.sslSessionCache,
+    kernelTls: values.sslKernelTls,
+    minVersion: values.sslMinVersion,
+    handshakeTimeoutSec: values.sslHandshakeTimeoutSec,
   };
 }
 
 /** Returns the options of TLS that have no effect because there is no `-Z`. */
 export function ignoredTlsOptions({ values, given }: ServerArguments): IgnoredOption[] {
-  if (values["enable-ssl"]) return [];
+  if (values.enableSsl) return [];
   return [...given].filter((name) => name.startsWith("ssl-"))
     .map((name) => ({ option: `--${name}`, reason: "there is no TLS without -Z (--enable-ssl)" }));
 }
 
 /** Options that only OpenSSL supports, with their defaults. */
 const NATIVE_ONLY = [
-  ["ssl-verify-mode", 0],
-  ["ssl-keyformat", 1],
-  ["ssl-ciphers", ""],
-  ["ssl-ca-cert", ""],
-  ["ssl-session-cache", false],
-  ["ssl-kernel-tls", false],
-  ["ssl-min-version", 2],
-  ["ssl-handshake-timeout", 10],
+  ["ssl-verify-mode", "sslVerifyMode", 0],
+  ["ssl-keyformat", "sslKeyformat", 1],
+  ["ssl-ciphers", "sslCiphers", ""],
+  ["ssl-ca-cert", "sslCaCert", ""],
+  ["ssl-session-cache", "sslSessionCache", false],
+  ["ssl-kernel-tls", "sslKernelTls", false],
+  ["ssl-min-version", "sslMinVersion", 2],
+  ["ssl-handshake-timeout", "sslHandshakeTimeoutSec", 10],
 ] as const;
 
 /**
@@ -65,8 +65,8 @@ export function nativeOnlyTls(
   modes: readonly (TlsMode | undefined)[],
   adminMode: TlsMode | undefined,
 ): string[] {
-  if (!values["enable-ssl"]) return [];
-  const found = NATIVE_ONLY.filter(([name, preset]) => values[name] !== preset)
+  if (!values.enableSsl) return [];
+  const found = NATIVE_ONLY.filter(([, field, preset]) => values[field] !== preset)
     .map(([name]) => `--${name}`);
   if (modes.includes("mtls")) found.push("-l mtls:");
   // Without --ssl-ca-cert, which is refused too, no client certificate would be right.

@@ -7,17 +7,16 @@ import {
 } from "../../store/connections.ts";
 import { connectionRefused } from "../net/cache_service.ts";
 import type { Service } from "../net/service.ts";
-import type { EventSource, TcpListen, TransportEvent } from "../net/transport.ts";
+import type { EventSource, TransportEvent } from "../net/transport.ts";
 import { CounterConversation, CounterState, type CounterThread } from "./conversation.ts";
 
 /** Options of the counters. */
 export interface CounterOptions {
-  readonly listens: readonly TcpListen[];
-  readonly connectionsMax: number;
+  readonly counterConnLimit: number;
   /** The memory limit of all counters. */
-  readonly bytesMax: number;
+  readonly counterMemoryBytes: number;
   /** How often idle counters are dropped and the highest consumptions reset. */
-  readonly intervalSec: number;
+  readonly counterIntervalSec: number;
 }
 
 /** Serves yrmcds's counter protocol. There is one set of counters, so one thread of the process serves it. */
@@ -32,14 +31,18 @@ export class CounterService implements Service {
 
   /** @param report Logs an event. */
   constructor(
-    { connectionsMax, bytesMax, intervalSec }: CounterOptions,
+    options: CounterOptions,
     thread: CounterThread,
     threadIndex: number,
     report: (event: TransportEvent) => void,
   ) {
-    const bytes = ConnectionTable.bytesNeeded(connectionsMax);
+    const bytes = ConnectionTable.bytesNeeded(options.counterConnLimit);
     this.connections = new ConnectionTable(new SharedArrayBuffer(bytes));
-    this.#state = new CounterState(thread, bytesMax, intervalSec);
+    this.#state = new CounterState(
+      thread,
+      options.counterMemoryBytes,
+      options.counterIntervalSec,
+    );
     this.#threadIndex = threadIndex;
     this.#report = report;
   }

@@ -5,9 +5,9 @@ import type { ThreadMember } from "../net/transports.ts";
 /** The location of the journal, and its recovery. */
 export interface JournalOptions {
   /** `--state-dir`: the path of a folder. */
-  readonly folder: string;
+  readonly stateDir: string;
   /** `--token-recover`: the action when the journal cannot be read. */
-  readonly recover: "refuse" | "quarantine" | "drop";
+  readonly tokenRecover: "refuse" | "quarantine" | "drop";
 }
 
 /** The start message of the journal's thread. */

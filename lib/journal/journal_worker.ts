@@ -39,7 +39,7 @@ function run(start: JournalStart): void {
   let loop: JournalLoop | null;
   let folder: StateFolder;
   try {
-    folder = new StateFolder(start.folder);
+    folder = new StateFolder(start.stateDir);
     loop = open(start, folder, cache);
   } catch (error) {
     say({ kind: "refused", reason: reasonOf(error) });
@@ -61,16 +61,16 @@ function open(start: JournalStart, files: StateFolder, cache: Cache): JournalLoo
     content = readJournal(files);
   } catch (error) {
     if (!(error instanceof JournalError)) throw error;
-    if (start.recover === "refuse") {
-      refuseTokens(cache, start.folder, error);
+    if (start.tokenRecover === "refuse") {
+      refuseTokens(cache, start.stateDir, error);
       return null;
     }
-    content = setAside(files, start.recover === "quarantine");
+    content = setAside(files, start.tokenRecover === "quarantine");
     reportSetAside(start, error);
   }
-  reportDropped(start.folder, content);
+  reportDropped(start.stateDir, content);
   const journal = openJournal(files, content);
-  reportStartFailure(start.folder, journal);
+  reportStartFailure(start.stateDir, journal);
   const loop = new JournalLoop(cache, journal, (event) => say({ kind: "event", event }));
   loop.restore();
   return loop;
@@ -114,11 +114,11 @@ function refuseTokens(cache: Cache, folder: string, error: JournalError): void {
   });
 }
 
-function reportSetAside({ folder, recover }: JournalStart, error: JournalError): void {
-  const then = recover === "quarantine" ? "; no key is cacheable until `quarantine off`" : "";
+function reportSetAside({ stateDir, tokenRecover }: JournalStart, error: JournalError): void {
+  const then = tokenRecover === "quarantine" ? "; no key is cacheable until `quarantine off`" : "";
   warn(
     "journal_set_aside",
-    `${folder}/${error.message}; kept as ${DAMAGED_JOURNAL_NAME}, ` +
+    `${stateDir}/${error.message}; kept as ${DAMAGED_JOURNAL_NAME}, ` +
       `its update tokens are forgotten${then}`,
     { reason: error.message },
   );

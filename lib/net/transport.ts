@@ -51,7 +51,7 @@ export type IoUringChoice = "on" | "off" | "auto";
 export interface TransportOptions {
   readonly threads: number;
   /** `-b`: connections the kernel may hold before they are accepted. */
-  readonly backlog: number;
+  readonly listenBacklog: number;
   /** Whether connections above `-c` are refused; otherwise they wait in the kernel's backlog. */
   readonly maxconnsFast: boolean;
   /** TCP connections that are idle this long are closed; 0: never. */

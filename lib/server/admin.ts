@@ -32,10 +32,11 @@ interface Shown {
  * @throws TlsError
  */
 export async function openAdmin(
-  { admin, adminActions, settings, transport: { tls } }: ServerOptions,
+  options: ServerOptions,
   { cache, shared, lifecycle, transport, origin, authentication }: Shown,
   report: (event: TransportEvent) => void,
 ): Promise<AdminServer | null> {
+  const { admin, tls } = options;
   if (admin === null) return null;
   const { AdminServer } = await import("../admin/http_server.ts");
   const { adminRoutes } = await import("../admin/pages.ts");
@@ -45,7 +46,7 @@ export async function openAdmin(
   const { takeSnapshot } = await import("../admin/dashboard/series.ts");
   const rowStats = () => origin?.stats ?? [];
   const isServing = () => lifecycle.phase === LifecyclePhase.RUNNING;
-  const source = statSource(cache, shared, settings, () => processState(lifecycle, transport));
+  const source = statSource(cache, shared, options, () => processState(lifecycle, transport));
   const recorder = new Recorder((atMs) => takeSnapshot(source, rowStats(), atMs));
   const routes = adminRoutes({
     metrics: serverMetrics(source, rowStats),
@@ -62,10 +63,10 @@ export async function openAdmin(
       },
       check: authentication &&
         ((credentials, address) => authentication.accessOf(credentials, address)),
-      actions: adminActions
+      actions: options.adminActions
         ? {
           cache,
-          settings,
+          settings: options,
           isServing,
           done: (event, message, by) => logProcess("warning", event, message, { by }),
           tokensDropped: (drop) => report(tokensDropped(drop)),

@@ -16,7 +16,7 @@ export function announce(options: ServerOptions, bound: BoundTransport): void {
   announceStart(options, bound, listens.map(addressText), counterListens.map(listenText));
   announceIgnoredOptions(options, isRoot());
   announceMissingIoUring(bound);
-  warnOfPublicAddresses(listens, counterListens, options.settings.authFile !== null);
+  warnOfPublicAddresses(listens, counterListens, options.authFile !== "");
 }
 
 /** Returns the addresses of the cache, and the addresses of the counters. */
@@ -28,20 +28,18 @@ export function byProtocol(listens: readonly Listen[]): [cache: Listen[], counte
 }
 
 function announceStart(
-  { settings, store, transport }: ServerOptions,
+  { version, runtime, pid, threads, memoryLimitBytes }: ServerOptions,
   { name, usesIoUring }: BoundTransport,
   addresses: readonly string[],
   counterAddresses: readonly string[],
 ): void {
-  const { version, runtime, pid } = settings;
-  const { threads } = transport;
   const where = (addresses.join(", ") || "no port (-p 0)") +
     (counterAddresses.length === 0 ? "" : `, for counters on ${counterAddresses.join(", ")}`);
   const threadPlan = threads === 1 ? "1 thread" : `${threads} threads`;
   logProcess(
     "info",
     "listening",
-    `leased ${version} listens on ${where}; ${sizeText(store.memoryLimitBytes)} of memory, ` +
+    `leased ${version} listens on ${where}; ${sizeText(memoryLimitBytes)} of memory, ` +
       `${threadPlan}, ${name} transport${
         usesIoUring ? " with io_uring" : ""
       }, ${runtime}, pid ${pid}`,
@@ -51,7 +49,7 @@ function announceStart(
       pid,
       addresses,
       counterAddresses,
-      memoryBytes: store.memoryLimitBytes,
+      memoryBytes: memoryLimitBytes,
       threads,
       transport: name,
       ioUring: usesIoUring,

@@ -1,11 +1,11 @@
 import { type SharedState } from "../../protocol/thread_context.ts";
 import type { Cache } from "../../store/cache.ts";
 import { ExitCode, refuseUsage } from "../cli/exit.ts";
-import { type RowArguments, type ServerOptions, withBound } from "../cli/options.ts";
+import { type ServerOptions, withBound, withRowPrefixes } from "../cli/options.ts";
 import type { NodeOptions } from "../rows/nodes/options.ts";
 import type { RowsOptions } from "../rows/options.ts";
 import type { DatabaseThread } from "../rows/database_thread.ts";
-import { toNodeOptions, toRowsOptions } from "../rows/row_arguments.ts";
+import { toNodeOptions, toRowsOptions, viewPrefixes } from "../rows/row_arguments.ts";
 import { Lifecycle, LifecyclePhase } from "../process/lifecycle.ts";
 import { configureLog, logConnection, logProcess } from "../process/log.ts";
 import type { AdminServer } from "../admin/http_server.ts";
@@ -52,7 +52,7 @@ const CHECKING_VERBOSITY = 3;
  * @returns The exit status.
  */
 export async function serve(options: ServerOptions, argv: readonly string[]): Promise<ExitCode> {
-  configureLog(options.logFormat, () => options.settings.verbosity);
+  configureLog(options.logFormat, () => options.verbose);
   const name = chooseTransport(options.io);
   if (name === "portable" && options.nativeOnly.length > 0) {
     const reason = "the portable transport cannot do that; use --io native (Linux with glibc, " +
@@ -61,24 +61,21 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
     return refuseUsage(errors, options.logFormat);
   }
   const errors: string[] = [];
-  const rows = options.rows && toRows(options.rows, errors);
+  const rows = toRows(options, errors);
   if (errors.length > 0) return refuseUsage(errors, options.logFormat);
   if (refusedServer(options, rows, name, argv)) return ExitCode.NO_PERMISSION;
   try {
-    return await run(options, rows, name);
+    const whole = withRowPrefixes(options, viewPrefixes(options.views));
+    return await run(whole, rows && { ...rows, prefixes: whole.prefixes }, name);
   } catch (error) {
     return logStartFailure(error, options);
   }
 }
 
-/** Reads the options of an origin, or of a node. */
-function toRows(
-  rows: RowArguments,
-  errors: string[],
-): RowsOptions | NodeOptions {
-  return rows.values.origin.length === 0
-    ? toRowsOptions(rows, errors)
-    : toNodeOptions(rows, errors);
+/** Reads the options of an origin, or of a node. @returns Null for a server without rows. */
+function toRows(options: ServerOptions, errors: string[]): RowsOptions | NodeOptions | null {
+  if (options.origin.length > 0) return toNodeOptions(options, errors);
+  return options.db === "" ? null : toRowsOptions(options, errors);
 }
 
 async function run(
@@ -92,7 +89,7 @@ async function run(
     Deno.exit(status);
   });
   const manager = new ServiceManager(transportName);
-  const lifecycleShared = Lifecycle.createShared(options.transport.threads);
+  const lifecycleShared = Lifecycle.createShared(options.threads);
   const lifecycle = new Lifecycle(lifecycleShared);
   const server = await start(
     { options, rows, transportName, stop, open, manager, lifecycleShared, lifecycle },
@@ -100,9 +97,7 @@ async function run(
   if (server === null) return ExitCode.OK;
   await stop.requested;
   await shutDown(server);
-  return options.settings.verbosity < CHECKING_VERBOSITY
-    ? ExitCode.OK
-    : checkAtEnd(server.cache.memory);
+  return options.verbose < CHECKING_VERBOSITY ? ExitCode.OK : checkAtEnd(server.cache.memory);
 }
 
 /** The process, as the steps of its start see it. */
@@ -151,21 +146,21 @@ interface Bound {
 /** Binds the sockets; nothing listens yet. */
 async function bind(process: Process): Promise<Bound> {
   const { options, transportName, stop, open, manager, lifecycle } = process;
-  const { authFile } = options.settings;
-  const users = authFile === null ? null : readUserFile(authFile);
+  const { authFile } = options;
+  const users = authFile === "" ? null : readUserFile(authFile);
   // Before the first client: signals need descriptors, and Deno ends the process if there are none left.
   stop.handleSignals();
-  const pidFile = open.adopt(new PidFile(options.pidFile), (file) => file.remove());
-  const listens = [...options.listens, ...options.counters?.listens ?? []];
+  const pidFile = open.adopt(new PidFile(options.pidfile), (file) => file.remove());
+  const listens = [...options.listens, ...options.counterListens];
   const passed = ServiceManager.passedSockets(transportName);
   const transport = open.adopt(
-    await bindTransport(transportName, listens, options.transport, lifecycle, passed),
+    await bindTransport(transportName, listens, options, lifecycle, passed),
     (bound) => bound.close(),
   );
   ServiceManager.warnOfUnused(transport.unusedSockets ?? []);
-  if (options.transport.tls !== null) stop.onHangup(() => refreshCertificates(transport));
+  if (options.tls !== null) stop.onHangup(() => refreshCertificates(transport));
   const snapshot = open.adopt(
-    options.snapshot && new Snapshot(options.snapshot, () => manager.goesOn()),
+    options.snapshotPath === "" ? null : new Snapshot(options, () => manager.goesOn()),
     (file) => file?.close(),
   );
   return { pidFile, users, transport, snapshot };
@@ -238,7 +233,7 @@ async function admit(
   snapshot?.retire();
   transport.listen();
   const [cacheListens] = byProtocol(transport.listens);
-  const problems = writeFiles(pidFile, options.settings.pid, cacheListens);
+  const problems = writeFiles(pidFile, options.pid, cacheListens);
   announce(options, transport);
   if (admin !== null) announceAdmin(admin.listen);
   logUnwritten(problems);
@@ -246,19 +241,19 @@ async function admit(
   ticker.start();
   admin?.serve();
   lifecycle.phase = LifecyclePhase.RUNNING;
-  manager.ready(`serving, ${options.transport.threads} threads`);
+  manager.ready(`serving, ${options.threads} threads`);
   threads.startRest(stop).catch((error) => died(process, reasonOf(error)));
   return { ...process, ...bound, ...filled, ticker, admin };
 }
 
 /** @returns Null without `-Y`. */
 function authenticate(
-  { options: { settings: { authFile } }, stop }: Process,
+  { options: { authFile }, stop }: Process,
   { users, transport }: Bound,
   shared: SharedState,
 ): Authentication | null {
   if (users === null) return null;
-  const authentication = new Authentication(authFile!, users, shared, transport);
+  const authentication = new Authentication(authFile, users, shared, transport);
   stop.onHangup(() => authentication.reload());
   return authentication;
 }
@@ -270,18 +265,14 @@ function makeThreads(
   authentication: Authentication | null,
 ): Threads {
   const { options, stop, lifecycleShared } = process;
-  const { transport: transportOptions, counters, warmUp } = options;
-  const settings = withBound(options.settings, transport);
+  const boundOptions = withBound(options, transport);
   return new Threads(
-    transportOptions.threads,
+    options.threads,
     (threadIndex) => ({
       threadIndex,
       transport: transport.name,
       workerData: transport.workerData(threadIndex),
-      transportOptions,
-      warmUp,
-      counters,
-      settings,
+      options: boundOptions,
       shared,
       lifecycle: lifecycleShared,
     }),
@@ -306,8 +297,7 @@ async function shutDown(server: Server): Promise<void> {
   // Maintenance changes pages that the snapshot has, or is about to have.
   server.ticker.stop();
   if (hasEnded) {
-    const { version } = options.settings;
-    await snapshot?.save(cache, version, keeping.saved(mark), keeping.removedAtEnd(mark));
+    await snapshot?.save(cache, options.version, keeping.saved(mark), keeping.removedAtEnd(mark));
   } else snapshot?.reportUnfinished();
   await server.journal?.stop();
   await server.admin?.stop();
@@ -319,10 +309,11 @@ async function startJournal(
   bound: Bound,
   { memory }: SharedState,
 ): Promise<Journal | null> {
-  const { options: { journal }, lifecycleShared } = process;
-  if (journal === null) return null;
+  const { options: { stateDir, tokenRecover }, lifecycleShared } = process;
+  if (stateDir === "") return null;
   const start = {
-    ...journal,
+    stateDir,
+    tokenRecover,
     shared: memory,
     lifecycle: lifecycleShared,
     member: memberOf(bound),
@@ -362,7 +353,7 @@ async function startOrigin(
     },
     died: (reason) => died(process, reason),
   });
-  if ("viewsPath" in rows && rows.viewsPath !== "") {
+  if ("database" in rows && rows.views !== "") {
     stop.onHangup(() => origin.reloadFiles());
   }
   return origin;
@@ -374,8 +365,8 @@ function named(
   { transport }: Bound,
 ): RowsOptions | NodeOptions {
   const [[first]] = byProtocol(transport.listens);
-  return "origins" in rows && rows.name === "" && first !== undefined
-    ? { ...rows, name: listenerName(first) }
+  return "origins" in rows && rows.nodeName === "" && first !== undefined
+    ? { ...rows, nodeName: listenerName(first) }
     : rows;
 }
 
@@ -415,7 +406,7 @@ function logEvent({ level, event, message, fields }: TransportEvent): void {
 /** Lets the threads finish requests in progress. @returns Whether they have ended in time. */
 async function drain({ options, lifecycle, transport, threads }: Server): Promise<boolean> {
   lifecycle.phase = LifecyclePhase.DRAINING;
-  for (let index = 0; index < options.transport.threads; index++) transport.wake(index);
+  for (let index = 0; index < options.threads; index++) transport.wake(index);
   let timer: ReturnType<typeof setTimeout> | undefined;
   const tooLate = new Promise<boolean>((resolve) => {
     timer = setTimeout(() => resolve(false), DRAIN_MS_MAX + DRAIN_MARGIN_MS);

@@ -1,10 +1,9 @@
 import type { Credentials } from "../../protocol/auth/password_checks.ts";
-import type { Settings } from "../../protocol/settings.ts";
 import type { SharedState, TokenDrop } from "../../protocol/thread_context.ts";
 import { oneWord } from "../../store/base/key_text.ts";
 import type { ConnectionId } from "../../store/connections.ts";
-import type { CounterOptions } from "../counters/service.ts";
-import type { Listen, TransportEvent, TransportOptions } from "../net/transport.ts";
+import type { ServerOptions } from "../cli/options.ts";
+import type { Listen, TransportEvent } from "../net/transport.ts";
 import type { TransportName } from "../net/transports.ts";
 
 /** The first message to a worker. */
@@ -13,11 +12,8 @@ export interface WorkerStart {
   readonly transport: TransportName;
   /** Data of the bound transport for this worker. */
   readonly workerData: unknown;
-  readonly transportOptions: TransportOptions;
-  readonly warmUp: boolean;
-  /** Null: no counter protocol. */
-  readonly counters: CounterOptions | null;
-  readonly settings: Settings;
+  /** With the ports that were bound. */
+  readonly options: ServerOptions;
   readonly shared: SharedState;
   readonly lifecycle: SharedArrayBuffer;
 }

@@ -51,8 +51,7 @@ export function refusedServer(
 }
 
 function neededPermissions(options: ServerOptions, transport: TransportName): Need[] {
-  const { counters, journal, listens, admin, pidFile, snapshot } = options;
-  const { authFile } = options.settings;
+  const { authFile, counterListens, stateDir, listens, admin, pidfile, snapshotPath } = options;
   const needs = fileNeeds(
     ["read"],
     SOURCE_FOLDERS.map(sourcePath),
@@ -66,28 +65,28 @@ function neededPermissions(options: ServerOptions, transport: TransportName): Ne
       alternative: "or use --io portable",
     });
   } else {
-    const all = [...listens, ...counters?.listens ?? []];
+    const all = [...listens, ...counterListens];
     needs.push(...all.flatMap(listenNeeds));
   }
   if (admin !== null) needs.push(...listenNeeds(admin));
   needs.push(...certificateNeeds(options, transport));
-  if (journal !== null) {
-    const purpose = `keep update tokens in ${journal.folder} (--state-dir)`;
+  if (stateDir !== "") {
+    const purpose = `keep update tokens in ${stateDir} (--state-dir)`;
     const alternative = "or leave --state-dir out";
-    needs.push(...fileNeeds(["read", "write"], [journal.folder], purpose, alternative));
+    needs.push(...fileNeeds(["read", "write"], [stateDir], purpose, alternative));
   }
-  if (snapshot !== null) {
-    const purpose = `keep items in ${snapshot.path} (--snapshot)`;
+  if (snapshotPath !== "") {
+    const purpose = `keep items in ${snapshotPath} (--snapshot)`;
     const alternative = "or leave --snapshot out";
-    const folder = folderOf(snapshot.path);
+    const folder = folderOf(snapshotPath);
     needs.push(...fileNeeds(["read", "write"], [folder], purpose, alternative));
   }
-  if (authFile !== null) {
+  if (authFile !== "") {
     needs.push(...fileNeeds(["read"], [authFile], `read the user file ${authFile} (-Y)`));
   }
-  if (pidFile !== "") {
-    const paths = [pidFile, `${pidFile}.tmp`];
-    const purpose = `write the pid file ${pidFile} (-P)`;
+  if (pidfile !== "") {
+    const paths = [pidfile, `${pidfile}.tmp`];
+    const purpose = `write the pid file ${pidfile} (-P)`;
     const alternative = "or leave -P out (deno task start has no write permission)";
     needs.push(...fileNeeds(["read", "write"], paths, purpose, alternative));
   }
@@ -101,7 +100,7 @@ function neededPermissions(options: ServerOptions, transport: TransportName): Ne
 
 /** The runtime reads certificates for its own TLS; OpenSSL reads them without a permission. */
 function certificateNeeds(
-  { admin, transport: { tls } }: ServerOptions,
+  { admin, tls }: ServerOptions,
   transport: TransportName,
 ): Need[] {
   if (tls === null || (transport === "native" && admin?.tls === undefined)) return [];

@@ -25,7 +25,7 @@ export class RowKeeping {
     this.#snapshot = snapshot;
     this.#prefixes = rows?.prefixes ?? [];
     // The next start may have another file of views, and with it other values for the same keys.
-    const isKept = rows !== null && !("origins" in rows) && rows.viewsPath === "";
+    const isKept = rows !== null && !("origins" in rows) && rows.views === "";
     this.#options = isKept ? savedRowsOptions(rows) : null;
     this.savesRows = snapshot !== null && this.#options !== null;
     this.#loaded = found?.options === this.#options ? found : null;

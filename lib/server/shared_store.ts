@@ -27,7 +27,7 @@ export function makeStore(
     rows: store.rows && { ...store.rows, rightFrom: rows?.rightFrom },
   };
   const memory = createSharedMemory(snapshot?.storeOptions(wanted) ?? wanted);
-  const shared = createSharedState(memory, options.settings);
+  const shared = createSharedState(memory, options);
   const tunables = new Tunables(shared.tunables);
   for (const [name, value] of options.tunables) tunables.set(name, value);
   configureLog(options.logFormat, () => tunables.get("verbosity"));
@@ -38,7 +38,7 @@ export function makeStore(
   // Before anything has a deadline.
   if (snapshot !== null) cache.snapshots.resumeClock(snapshot.clockMs);
   if (options.store.tokenPersistence === "volatile") {
-    cache.tokens.quarantineFor(options.settings.tokenQuarantineSec);
+    cache.tokens.quarantineFor(options.tokenQuarantineSec);
   }
   cache.mutex.nowMs = () => performance.now();
   cache.onReady = (index) => transport.wake(index);

@@ -14,6 +14,7 @@ import {
 } from "../net/transport.ts";
 
 import { DatabaseThreadError } from "../rows/database_thread.ts";
+import { StartError } from "../rows/origin/start_error.ts";
 import { SnapshotError } from "../snapshot/snapshot_format.ts";
 import { StateError } from "../journal/state_folder.ts";
 import { folderOf } from "./files.ts";
@@ -36,7 +37,7 @@ export function logStartFailure(error: unknown, options: ServerOptions): ExitCod
   }
   if (error instanceof TlsError) {
     const { message } = error;
-    const remedy = tlsRemedy(message, options.settings.tls);
+    const remedy = tlsRemedy(message, options.tls);
     const text = `-Z (--enable-ssl): ${message}${remedy === "" ? "" : `; ${remedy}`}`;
     logProcess("fatal", "cannot_start", text, { reason: message, remedy });
     return ExitCode.USAGE;
@@ -56,7 +57,7 @@ export function logStartFailure(error: unknown, options: ServerOptions): ExitCod
     logProcess("fatal", "cannot_start", error.message, { reason: error.message });
     return ExitCode.OS_ERROR;
   }
-  if (error instanceof DatabaseThreadError) {
+  if (error instanceof DatabaseThreadError || error instanceof StartError) {
     logProcess("fatal", "cannot_start", error.message, { reason: error.message });
     return error.isUsage ? ExitCode.USAGE : ExitCode.OS_ERROR;
   }

@@ -42,7 +42,7 @@ export function warmUp(shared: SharedState, settings: Settings): void {
 
 function serveScratch(shared: SharedState, serverSettings: Settings): void {
   // Its conversations need no password.
-  const settings: Settings = { ...serverSettings, authFile: null };
+  const settings: Settings = { ...serverSettings, authFile: "" };
   const memory = createSharedMemory({
     ...shared.memory.options,
     memoryLimitBytes: SCRATCH_BYTES,

@@ -31,7 +31,7 @@ function post(message: WorkerMessage): void {
 async function run(start: WorkerStart): Promise<void> {
   const lifecycle = new Lifecycle(start.lifecycle);
   const report = (event: TransportEvent): void => post({ kind: "event", event });
-  const thread = new ThreadContext(start.shared, start.settings, {
+  const thread = new ThreadContext(start.shared, start.options, {
     shutdown: () => post({ kind: "shutdown" }),
     processState: () => processState(lifecycle, transport),
     refreshCertificates: () => refreshCertificates(transport),
@@ -42,8 +42,8 @@ async function run(start: WorkerStart): Promise<void> {
   mutex.nowMs = () => performance.now();
   if (rows?.right.isTimed) rows.right.nowMs = createClock(start.transport);
   post({ kind: "begun" });
-  if (start.warmUp && start.threadIndex < WARM_UP_THREADS_MAX) {
-    warmUp(start.shared, start.settings);
+  if (start.options.warmUp && start.threadIndex < WARM_UP_THREADS_MAX) {
+    warmUp(start.shared, start.options);
   }
   const transport = createTransport(start.transport, {
     thread,
@@ -52,7 +52,7 @@ async function run(start: WorkerStart): Promise<void> {
       counters: openCounters(start, thread, report),
     },
     threadIndex: start.threadIndex,
-    options: start.transportOptions,
+    options: start.options,
     lifecycle,
     workerData: start.workerData,
     report,
@@ -87,13 +87,13 @@ async function run(start: WorkerStart): Promise<void> {
 
 /** Returns the counters on the thread that serves them, null on all others. */
 function openCounters(
-  { counters, threadIndex }: WorkerStart,
+  { options, threadIndex }: WorkerStart,
   { input, reply, work, memory }: ThreadContext,
   report: (event: TransportEvent) => void,
 ): CounterService | null {
-  if (counters === null || threadIndex !== COUNTER_THREAD) return null;
+  if (options.counterPort === 0 || threadIndex !== COUNTER_THREAD) return null;
   const thread = { input, reply, work, nowSec: () => clockSec(memory) };
-  return new CounterService(counters, thread, threadIndex, report);
+  return new CounterService(options, thread, threadIndex, report);
 }
 
 /** Loads the certificates again. @returns "" when done, or why the previous ones stay in use. */

@@ -11,9 +11,9 @@ import { createFile, writeStore } from "./snapshot_writer.ts";
 
 /** `--snapshot`. */
 export interface SnapshotOptions {
-  readonly path: string;
+  readonly snapshotPath: string;
   /** Whether a file that cannot be loaded ends the start. */
-  readonly isRequired: boolean;
+  readonly snapshotRequired: boolean;
 }
 
 /** Time between two lines of progress. */
@@ -47,10 +47,10 @@ export class Snapshot {
    * @throws SnapshotError when another server has it, when a file of another program is in its place, or when it is
    *   required and cannot be loaded.
    */
-  constructor({ path, isRequired }: SnapshotOptions, onProgress: () => void) {
-    this.#path = resolvedPath(path);
+  constructor({ snapshotPath, snapshotRequired }: SnapshotOptions, onProgress: () => void) {
+    this.#path = resolvedPath(snapshotPath);
     this.#onProgress = onProgress;
-    this.#isRequired = isRequired;
+    this.#isRequired = snapshotRequired;
     // Before there is a lock file beside the file of another program.
     requireOwn(this.#path, false);
     this.#lock = lock(this.#path);

@@ -36,7 +36,7 @@ interface Action {
 }
 
 const flushRefusal = ({ settings }: ActionsOptions): string | null =>
-  settings.flushEnabled ? null : "the server runs with -F (--disable-flush-all)";
+  settings.disableFlushAll ? "the server runs with -F (--disable-flush-all)" : null;
 
 /** The actions, by the last part of their path. */
 const ACTIONS: Readonly<Record<string, Action>> = {
@@ -52,7 +52,7 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   },
   "drop-token": {
     refusal: ({ settings }) =>
-      settings.tokenDropEnabled ? null : "the server runs without --allow-token-drop",
+      settings.allowTokenDrop ? null : "the server runs without --allow-token-drop",
     act: dropToken,
   },
 };

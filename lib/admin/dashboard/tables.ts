@@ -118,7 +118,7 @@ export const TABLES: Readonly<Record<string, TableKind>> = {
 function hotKeys({ cache, settings }: TableSource, search: string): Table {
   const found = new Rows(search);
   const columns = ["key", "share %", "hit %", "hits", "misses", "writes", "error"];
-  if (!settings.dumpEnabled) return found.table(columns);
+  if (settings.disableDumping) return found.table(columns);
   const { samples, keys } = cache.inspector.hotKeys;
   const percent = (part: number, all: number): number =>
     all === 0 ? 0 : Math.round(10_000 * part / all) / 100;
@@ -198,7 +198,7 @@ function nodes({ nodes }: TableSource, search: string): Table {
 
 function rowTokens({ rowTokens, settings }: TableSource, search: string): Table {
   const found = new Rows(search);
-  for (const { key, id, state, ageMs, owner } of settings.dumpEnabled ? rowTokens() : []) {
+  for (const { key, id, state, ageMs, owner } of settings.disableDumping ? [] : rowTokens()) {
     found.add(printable(key), id, state, Math.round(ageMs / 1000), printable(owner));
   }
   return found.table(["key", "id", "state", "age s", "owner"]);
@@ -240,7 +240,7 @@ function locks({ cache, connections, settings }: TableSource, search: string): T
     }
     return row < locks.rowEnd;
   };
-  if (settings.dumpEnabled) inHolds(cache, visit);
+  if (!settings.disableDumping) inHolds(cache, visit);
   return found.table(["key", "connection", "peer", "age s", "waiting"]);
 }
 
@@ -256,7 +256,7 @@ function leases({ cache, settings }: TableSource, search: string): Table {
     bucket = end;
     return bucket < inspector.leaseBucketCount;
   };
-  if (settings.dumpEnabled) inHolds(cache, visit);
+  if (!settings.disableDumping) inHolds(cache, visit);
   return found.table(["key", "remaining s"]);
 }
 
@@ -270,7 +270,7 @@ function tokenCells({ key, id, ageSec, owner, peer }: TokenView): Cell[] {
 function tokens({ cache, settings }: TableSource, search: string): Table {
   const { inspector } = cache;
   const found = new Rows(search);
-  if (!settings.dumpEnabled) return found.table(TOKEN_COLUMNS);
+  if (settings.disableDumping) return found.table(TOKEN_COLUMNS);
   if (search !== "") return foundTokens(cache, found);
   let lastId = 0;
   inHolds(cache, () => {

@@ -110,7 +110,7 @@ export class NativeAcceptor {
 
   /** Accepts every connection in the backlog. */
   acceptAll(): void {
-    const rounds = Math.ceil(this.#context.options.backlog / ACCEPTS_MAX);
+    const rounds = Math.ceil(this.#context.options.listenBacklog / ACCEPTS_MAX);
     for (const [fd] of this.#listeners()) {
       for (let round = 0; round < rounds && this.#listening; round++) this.accept(fd);
     }

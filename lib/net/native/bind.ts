@@ -122,7 +122,7 @@ const TRIM_MS = 5000;
 function boundTransport(
   libc: Libc,
   listeners: readonly NativeListener[],
-  { threads, backlog }: TransportOptions,
+  { threads, listenBacklog }: TransportOptions,
   tls: TlsContexts | null,
   { rings, reason }: Rings,
   unusedSockets: readonly string[],
@@ -157,7 +157,9 @@ function boundTransport(
     },
     listen(): void {
       // UDP first: a client that has got a reply over TCP gets one over UDP too.
-      for (const listener of [...datagrams, ...streams]) startListening(libc, listener, backlog);
+      for (const listener of [...datagrams, ...streams]) {
+        startListening(libc, listener, listenBacklog);
+      }
     },
     get certificateAgeSec(): number {
       return tls?.ageSec ?? 0;

@@ -166,7 +166,7 @@ async function tryListen(listen: Listen, options: TransportOptions): Promise<Lis
     await expectFree(listen);
     return listen;
   }
-  const socket = openSocket(listen, options.backlog, false);
+  const socket = openSocket(listen, options.listenBacklog, false);
   const { addr } = socket;
   socket.close();
   return "port" in addr ? { ...listen, port: addr.port } : listen;

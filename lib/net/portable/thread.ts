@@ -65,22 +65,22 @@ export class PortableThread implements Transport {
   }
 
   open(): void {
-    const { backlog } = this.#context.options;
+    const { listenBacklog } = this.#context.options;
     for (const listen of this.#listens) {
       if (listen.kind !== "udp") continue;
-      const socket = openSocket(listen, backlog, false) as Deno.DatagramConn;
+      const socket = openSocket(listen, listenBacklog, false) as Deno.DatagramConn;
       this.#udp.push(new UdpServer(socket, listen, this.#context, this.#buffers.scheduler));
     }
   }
 
   listen(): void {
-    const { backlog, threads } = this.#context.options;
+    const { listenBacklog, threads } = this.#context.options;
     const { certificate } = this.#context.workerData as PortableWorkerData;
     for (const listen of this.#listens) {
       const service = this.#context.services[listen.protocol];
       if (listen.kind === "udp" || service === null) continue;
       const isPortShared = service.isShared && threads > 1;
-      const socket = openSocket(listen, backlog, isPortShared, certificate) as Deno.Listener;
+      const socket = openSocket(listen, listenBacklog, isPortShared, certificate) as Deno.Listener;
       const isUnix = listen.kind === "unix";
       if (isUnix) setSocketMode(listen);
       const fileId = isUnix ? socketFileId(listen) : null;

@@ -1,3 +1,4 @@
+import { scryptSync } from "node:crypto";
 import { assert, assertEquals } from "@std/assert";
 import {
   Authenticator,
@@ -78,6 +79,17 @@ Deno.test("plain and hashed passwords give their lines' access", async () => {
   assertEquals(await authenticator.check(attempt("b", hash, "b")), Access.NONE);
   assertEquals(await authenticator.check(attempt("nobody", "plain", "c")), Access.NONE);
   assertEquals(await authenticator.check(attempt("nobody", "", "d")), Access.NONE);
+});
+
+Deno.test("a hash that takes as much memory as a user file allows is checked", async () => {
+  const [N, r, p] = [2 ** 16, 8, 1];
+  assertEquals(128 * r * N, 67_108_864);
+  const digest = scryptSync("costly", "salt", 32, { N, r, p, maxmem: 2 ** 28 });
+  const [salt, hash] = [btoa("salt"), digest.toBase64()].map((text) => text.replace(/=+$/, ""));
+  const line = `a:$scrypt$ln=16,r=${r},p=${p}$${salt}$${hash}`;
+  const authenticator = new Authenticator(users(line), new TestWorld());
+  assertEquals(await authenticator.check(attempt("a", "costly")), Access.ADMIN);
+  assertEquals(await authenticator.check(attempt("a", "cheap", "b")), Access.NONE);
 });
 
 Deno.test("new users replace the old ones, remembered passwords included", async () => {

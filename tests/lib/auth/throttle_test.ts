@@ -17,6 +17,15 @@ Deno.test("five wrong passwords cost nothing; further checks of the address are 
   assertEquals(throttle.reserve("b", 100), 0);
 });
 
+Deno.test("a further wrong password does not bring the next check forward", () => {
+  const throttle = new Throttle();
+  for (let index = 0; index < 6; index++) throttle.failed("a", 0);
+  const waits = Array.from({ length: 10 }, () => throttle.reserve("a", 0));
+  assertEquals(waits, [25, 50, 75, 100, 125, 150, 175, 200, 225, 250]);
+  throttle.failed("a", 10);
+  assertEquals(throttle.reserve("a", 10), 275 - 10);
+});
+
 Deno.test("an address waits for a bounded time, and is forgiven by and by", () => {
   const throttle = new Throttle();
   for (let index = 0; index < 40; index++) throttle.failed("a", 0);

@@ -2,6 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import {
   isReadableByAll,
   parseUserFile,
+  readLoginFile,
   readUserFile,
   UserFileError,
 } from "../../../lib/auth/user_file.ts";
@@ -71,6 +72,28 @@ Deno.test("a mistake names its line, and no password", () => {
     assertThrows(() => readUserFile("/nowhere/users"), UserFileError).message,
     "cannot read the user file /nowhere/users: it does not exist",
   );
+});
+
+Deno.test("a file with this process's own name and password has one line, without a hash", async () => {
+  const path = Deno.makeTempFileSync();
+  const login = (text: string): unknown => {
+    Deno.writeTextFileSync(path, text);
+    return readLoginFile(path);
+  };
+  try {
+    for (const text of ["me:pa:ss\n", "# who\n\nme node:pa:ss\r\n"]) {
+      assertEquals(login(text), { user: "me", password: "pa:ss" });
+    }
+    const hash = await hashPassword(bytesOf("x"));
+    for (const text of ["me:one\nme:two\n", "me:one\nyou:one\n", `me:${hash}\n`]) {
+      assertEquals(
+        assertThrows(() => login(text), UserFileError).message,
+        `file ${path}: must have one line user:password, without a hash`,
+      );
+    }
+  } finally {
+    Deno.removeSync(path);
+  }
 });
 
 Deno.test("hashes that are malformed, or would take too much, are refused", async () => {

@@ -12,14 +12,14 @@ Deno.test("parseOptions() fills in memcached's defaults", () => {
   assertEquals(ignored, []);
   assertEquals(given.size, 0);
   assertEquals(values.port, 11211);
-  assertEquals(values["memory-limit"], 64 * 1024 * 1024);
-  assertEquals(values["max-item-size"], 1024 * 1024);
-  assertEquals(values["conn-limit"], 1024);
+  assertEquals(values.memoryLimitBytes, 64 * 1024 * 1024);
+  assertEquals(values.maxItemSizeBytes, 1024 * 1024);
+  assertEquals(values.connLimit, 1024);
   assertEquals(values.threads, 4);
-  assertEquals(values["unix-mask"], 0o700);
+  assertEquals(values.unixMask, 0o700);
   assertEquals(values.listen, ["127.0.0.1"]);
-  assertEquals(values["maxconns-fast"], true);
-  assertEquals(values["idle-timeout"], 0);
+  assertEquals(values.maxconnsFast, true);
+  assertEquals(values.idleTimeoutSec, 0);
 });
 
 Deno.test("parseOptions() takes values glued on, behind =, and as the next word", () => {
@@ -41,13 +41,13 @@ Deno.test("parseOptions() takes values glued on, behind =, and as the next word"
   ) {
     const { values, errors } = parse(argv);
     assertEquals(errors, [], argv.join(" "));
-    assertEquals(values["memory-limit"], 64 * 1024 * 1024, argv.join(" "));
+    assertEquals(values.memoryLimitBytes, 64 * 1024 * 1024, argv.join(" "));
   }
   assertEquals(parse(["-p", "-1"]).values.port, -1);
-  assertEquals(parse(["-U-1"]).values["udp-port"], -1);
+  assertEquals(parse(["-U-1"]).values.udpPort, -1);
   assertEquals(parse(["-l127.0.0.1:1"]).values.listen, ["127.0.0.1:1"]);
-  assertEquals(parse(["-s/tmp/a=b"]).values["unix-socket"], "/tmp/a=b");
-  assertEquals(parse(["-a", "0770"]).values["unix-mask"], 0o770);
+  assertEquals(parse(["-s/tmp/a=b"]).values.unixSocket, "/tmp/a=b");
+  assertEquals(parse(["-a", "0770"]).values.unixMask, 0o770);
 });
 
 Deno.test("parseOptions() counts -v, and takes the last of what is given twice", () => {
@@ -64,9 +64,9 @@ Deno.test("parseOptions() collects lists over commas, semicolons and repetition"
     "-oslab_layout=memcached",
   ]);
   assertEquals(errors, []);
-  assertEquals(values["idle-timeout"], 5);
-  assertEquals(values["maxconns-fast"], false);
-  assertEquals(values["slab-layout"], "memcached");
+  assertEquals(values.idleTimeoutSec, 5);
+  assertEquals(values.maxconnsFast, false);
+  assertEquals(values.slabLayout, "memcached");
 });
 
 Deno.test("parseOptions() accepts options without effect, and gives the reason of each", () => {
@@ -126,7 +126,7 @@ Deno.test("parseOptions() reads memcached's words of -o as second names, at the 
   ) {
     const { values, given, errors } = parse(argv);
     assertEquals(errors, []);
-    assertEquals([values["idle-timeout"], values["maxconns-fast"]], [5, false]);
+    assertEquals([values.idleTimeoutSec, values.maxconnsFast], [5, false]);
     assertEquals([...given].filter((name) => name !== "extended"), [
       "idle-timeout",
       "maxconns-fast",
@@ -144,9 +144,9 @@ Deno.test("a misspelt name, or a word that a choice does not have, does not comp
   // @ts-expect-error: no row has this name.
   assertEquals(given.has("idle-timeuot"), false);
   // @ts-expect-error: no row of the server has this name.
-  assertEquals(values["change"], undefined);
+  assertEquals(values.change, undefined);
   // @ts-expect-error: `--log-format` has no such word.
-  assertEquals(values["log-format"] === "xml", false);
+  assertEquals(values.logFormat === "xml", false);
 });
 
 Deno.test("parseOptions() says did you mean only when a word is near", () => {

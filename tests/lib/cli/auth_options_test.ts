@@ -9,16 +9,16 @@ function errors(...argv: string[]): readonly string[] {
 
 Deno.test("-Y allows the text protocol only, -S the binary one, and -B auto both", () => {
   const protocols = (...argv: string[]): string[] => {
-    const { settings, listens } = serverOptions("-l", "127.0.0.1,proto[ascii]:[::1]", ...argv);
+    const { wireProtocol, listens } = serverOptions("-l", "127.0.0.1,proto[ascii]:[::1]", ...argv);
     const ofListens = listens.map((listen) => listen.kind === "udp" ? "" : listen.protocol);
-    return [settings.wireProtocol, ...ofListens];
+    return [wireProtocol, ...ofListens];
   };
   assertEquals(protocols(), ["auto", "auto", "ascii"]);
   assertEquals(protocols("-Y", "f"), ["ascii", "ascii", "ascii"]);
   assertEquals(protocols("-Y", "f", "-S"), ["binary", "binary", "ascii"]);
   assertEquals(protocols("-Y", "f", "-S", "-B", "auto"), ["auto", "auto", "ascii"]);
-  const { settings, transport } = serverOptions("-Y", "f", "-S", "--auth-timeout", "5");
-  assertEquals([settings.authFile, settings.sasl, transport.authTimeoutSec], ["f", true, 5]);
+  const options = serverOptions("-Y", "f", "-S", "--auth-timeout", "5");
+  assertEquals([options.authFile, options.enableSasl, options.authTimeoutSec], ["f", true, 5]);
 });
 
 Deno.test("listeners that could not ask for a password are refused", () => {

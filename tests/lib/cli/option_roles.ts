@@ -294,9 +294,9 @@ export function readWords(words: readonly string[]): ReadWords {
   if (command.kind === "print") return { errors: [], told: [], nativeOnly: [] };
   if (command.kind === "refuse") return { errors: command.errors, told: [], nativeOnly: [] };
   const errors: string[] = [];
-  const { rows, ignored, nativeOnly } = command.options;
-  if (rows !== null && rows.values.origin.length > 0) toNodeOptions(rows, errors);
-  else if (rows !== null) toRowsOptions(rows, errors);
+  const { db, origin, ignored, nativeOnly } = command.options;
+  if (origin.length > 0) toNodeOptions(command.options, errors);
+  else if (db !== "") toRowsOptions(command.options, errors);
   return { errors, told: ignored.map(({ option }) => option), nativeOnly };
 }
 

@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { readCommand } from "../../../lib/cli/command.ts";
 import type { CommandLine } from "../../../lib/cli/command_line.ts";
+import type { Settings } from "../../../protocol/settings.ts";
 import type { ServerOptions } from "../../../lib/cli/options.ts";
 import { tlsOf } from "../../../lib/net/transport.ts";
 import { PROCESS_INFO, serverOptions } from "../../support/command_line.ts";
@@ -94,14 +95,14 @@ Deno.test("readCommand() refuses what does not fit together", () => {
 
 Deno.test("readCommand() reads the flag that marks leases, in hexadecimal", () => {
   const flagOf = (text: string): number[] => {
-    const { settings, store } = serverOptions("-z", text);
-    assertEquals([store.leaseFlag, store.leaseMask], [settings.leaseFlag, settings.leaseMask]);
-    return [settings.leaseFlag, settings.leaseMask];
+    const { leaseFlag, leaseMask, store } = serverOptions("-z", text);
+    assertEquals([store.leaseFlag, store.leaseMask], [leaseFlag, leaseMask]);
+    return [leaseFlag, leaseMask];
   };
   assertEquals(flagOf("3333"), [0x3333, 0xffff]);
   assertEquals(flagOf("0x3333:0xff33"), [0x3333, 0xff33]);
   assertEquals(flagOf("80000000:ffffffff"), [0x80000000, 0xffffffff]);
-  assertEquals(serverOptions().settings.leaseMask, 0);
+  assertEquals(serverOptions().leaseMask, 0);
 });
 
 Deno.test("readCommand() refuses flags that mark nothing, and leases that cannot be", () => {
@@ -135,20 +136,17 @@ Deno.test("readCommand() makes the table of leases smaller where memory is small
 });
 
 Deno.test("readCommand() makes a counter server where a port is given, on each address once", () => {
-  assertEquals(serverOptions().counters, null);
-  const { counters } = serverOptions(
+  assertEquals(serverOptions().counterListens, []);
+  const options = serverOptions(
     ...["-l", "127.0.0.1,127.0.0.1:5000,::1", "--counter-port", "11215"],
     ...["--counter-memory", "2", "--counter-interval", "60"],
   );
-  assertEquals(counters, {
-    listens: [
-      { kind: "tcp", hostname: "127.0.0.1", port: 11215, protocol: "counters" },
-      { kind: "tcp", hostname: "::1", port: 11215, protocol: "counters" },
-    ],
-    connectionsMax: 1024,
-    bytesMax: 2 * 1024 * 1024,
-    intervalSec: 60,
-  });
+  assertEquals(options.counterListens, [
+    { kind: "tcp", hostname: "127.0.0.1", port: 11215, protocol: "counters" },
+    { kind: "tcp", hostname: "::1", port: 11215, protocol: "counters" },
+  ]);
+  const { counterConnLimit, counterMemoryBytes, counterIntervalSec } = options;
+  assertEquals([counterConnLimit, counterMemoryBytes, counterIntervalSec], [1024, 2 ** 21, 60]);
 });
 
 Deno.test("readCommand() reads the address of the admin port; only a port is one of 127.0.0.1", () => {
@@ -208,55 +206,56 @@ Deno.test("readCommand() takes memcached's growth factor with memcached's layout
 });
 
 Deno.test("readCommand() tells the protocols what stats settings shows", () => {
-  const { settings, tunables } = serverOptions(
+  const options = serverOptions(
     ...["-l", "127.0.0.1", "-A", "-F", "-X", "-W", "-D", "/", "-R", "5", "-b", "9", "-vv"],
     ...[
       "-o",
       "hot_lru_pct=30,no_lru_crawler,slab_automove_ratio=0.5,idle_timeout=3,temporary_ttl=20",
     ],
   );
-  assertEquals(settings, {
+  const settings: Settings = {
     version: "0.1.0",
     runtime: "deno-2.9.6",
     pid: 7,
-    connectionsMax: 1024,
+    connLimit: 1024,
     tcpPort: 11211,
     udpPort: 0,
     listenAddresses: "127.0.0.1",
-    unixSocketPath: null,
-    unixSocketMode: 0o700,
-    verbosity: 2,
-    shutdownEnabled: true,
-    testCommandsEnabled: false,
+    unixSocket: "",
+    unixMask: 0o700,
+    verbose: 2,
+    enableShutdown: true,
+    testCommands: false,
     tls: null,
     threads: 4,
     statsDelimiter: "/",
     detailEnabled: true,
-    requestsPerEvent: 5,
-    backlog: 9,
+    maxReqsPerEvent: 5,
+    listenBacklog: 9,
     wireProtocol: "auto",
     maxconnsFast: true,
     idleTimeoutSec: 3,
     lockIdleTimeoutSec: 0,
-    flushEnabled: false,
-    stateDir: null,
-    snapshotPath: null,
+    disableFlushAll: true,
+    stateDir: "",
+    snapshotPath: "",
     tokenQuarantineSec: 60,
     tokenRecover: "refuse",
-    tokenDropEnabled: false,
-    dumpEnabled: false,
-    watchEnabled: false,
+    allowTokenDrop: false,
+    disableDumping: true,
+    disableWatch: true,
     leaseFlag: 0,
     leaseMask: 0,
     leaseTimeSec: 10,
-    authFile: null,
-    sasl: false,
-    ioUring: false,
+    authFile: "",
+    enableSasl: false,
+    usesIoUring: false,
     compat: "memcached",
     lockReply: "locked",
     lruMaintainer: true,
-  });
-  assertEquals(tunables, [
+  };
+  assertEquals({ ...options, ...settings }, options);
+  assertEquals(options.tunables, [
     ["slab_automove_ratio", 0.5],
     ["lru_crawler", 0],
     ["hot_lru_pct", 30],
@@ -266,12 +265,11 @@ Deno.test("readCommand() tells the protocols what stats settings shows", () => {
 });
 
 Deno.test("readCommand() reads -Z with memcached's words of -o, and the prefixes of -l", () => {
-  const { settings, transport, listens } = serverOptions(
+  const { tls, listens } = serverOptions(
     ...["-Z", "-p", "1", "-l", "a,notls:b,mtls:c:2,btls:d"],
     ...["-o", "ssl_chain_cert=/c,ssl_verify_mode=2,ssl_min_version=3,ssl_wbuf_size=32"],
   );
-  assertEquals(settings.tls, transport.tls);
-  assertEquals(settings.tls, {
+  assertEquals(tls, {
     chainCert: "/c",
     key: "/c",
     keyFormat: 1,
@@ -331,13 +329,12 @@ Deno.test("readCommand() prints help, version and licence before it looks for mi
 });
 
 Deno.test("readCommand() reads the snapshot by each of its names", () => {
-  const expected = { path: "/x", isRequired: false };
-  assertEquals(serverOptions("--snapshot=/x").snapshot, expected);
-  assertEquals(serverOptions("-e/x").snapshot, expected);
-  assertEquals(serverOptions("--memory-file=/x").snapshot, expected);
-  const required = serverOptions("-e", "/x", "--snapshot-required").snapshot;
-  assertEquals(required, { path: "/x", isRequired: true });
-  assertEquals(serverOptions().snapshot, null);
+  for (const words of [["--snapshot=/x"], ["-e/x"], ["--memory-file=/x"]]) {
+    const { snapshotPath, snapshotRequired } = serverOptions(...words);
+    assertEquals([snapshotPath, snapshotRequired], ["/x", false]);
+  }
+  assertEquals(serverOptions("-e", "/x", "--snapshot-required").snapshotRequired, true);
+  assertEquals(serverOptions().snapshotPath, "");
   assertEquals(errors("--snapshot-required"), ["--snapshot-required: needs --snapshot"]);
 });
 

@@ -6,6 +6,8 @@ import {
   readJournal,
   TokenJournal,
 } from "../../../lib/journal/token_journal.ts";
+import { encodeRecord } from "../../../lib/journal/token_records.ts";
+import { TokenRecordType } from "../../../store/memory/token_record.ts";
 import { WaiterState } from "../../../store/cache.ts";
 import { MIB } from "../../../store/limits.ts";
 import { StoreMode } from "../../../store/operation.ts";
@@ -278,6 +280,17 @@ Deno.test("a get is synced alone, releases with the next get or a little later",
   assertGreater(loop.step(1201), TRIES_MS, "nothing to do");
 });
 
+Deno.test("a restart keeps which update token is the oldest", () => {
+  const before = new Node(new CrashingFiles());
+  before.get("old");
+  before.store.clock(100_000);
+  const [young] = before.get("young");
+  const { files, clients } = before;
+  const after = new Node(files, clients, young! + 1000);
+  after.store.clock(300_000);
+  assertEquals(after.store.cache.inspector.oldestTokenAgeSec, 300);
+});
+
 Deno.test("releases that never end are written all the same", () => {
   const node = new Node(new CrashingFiles());
   const ids = Array.from({ length: 20 }, (_, index) => node.get(`key${index}`)[0]!);
@@ -374,6 +387,29 @@ Deno.test("ids are reserved in time; without any left nothing is stored, and qua
   cache.tokens.quarantine(false);
   assertEquals(node.store.store(SET, "k", "x"), Outcome.STORED);
   node.store.check();
+});
+
+Deno.test("a journal is rewritten while the server runs, when most of it is history", () => {
+  const files = new CrashingFiles();
+  const node = new Node(files);
+  const keys = Array.from({ length: 10 }, (_, index) => `${index}`.padStart(250, "k"));
+  let longest = 0;
+  for (let round = 0; round < 250; round++) {
+    for (const id of node.get(...keys)) node.release(id);
+    node.later();
+    longest = Math.max(longest, files.length(JOURNAL_NAME));
+  }
+  assert(longest < 2 ** 20 + 100_000, `${longest}`);
+  assertGreater(files.created, 1);
+});
+
+Deno.test("a journal whose ids are used up ends the start", () => {
+  const files = new CrashingFiles();
+  new TokenJournal(files, null, NODE).append(
+    encodeRecord(TokenRecordType.ID_LIMIT, { id: 2 ** 53 - 2 ** 32 }),
+    true,
+  );
+  assertThrows(() => new Node(files), RangeError, "there are no more ids below 2^53");
 });
 
 Deno.test("an answered token is not lost without a word when its record changes", () => {

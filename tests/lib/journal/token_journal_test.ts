@@ -156,6 +156,26 @@ Deno.test("a start that cannot write a new file continues in the old one, behind
   assertEquals(readJournal(files)!.dropped, 0);
 });
 
+Deno.test("a start that continues in the old file removes what an unfinished write left there", () => {
+  const files = new CrashingFiles();
+  const journal = new TokenJournal(files, null, NODE);
+  journal.append(got(1), true);
+  const end = files.length(JOURNAL_NAME);
+  journal.append(got(2), false);
+  journal.append(got(3), false);
+  // A crash has left the later of two frames that were not synced.
+  const torn = files.bytes(JOURNAL_NAME).slice();
+  torn[end + 30]! ^= 1;
+  files.put(JOURNAL_NAME, torn);
+  assertEquals(ids(files), [1]);
+  files.failAfter(1, () => 0, 1);
+  const again = new TokenJournal(files, readJournal(files), NODE);
+  assertEquals(again.startFailure, "write");
+  // A frame as long as the torn one.
+  again.append(got(4), true);
+  assertEquals(ids(files), [1, 4]);
+});
+
 Deno.test("a start on a disk that refuses everything keeps the tokens, and writes them later", () => {
   const files = new CrashingFiles();
   new TokenJournal(files, null, NODE).append(got(1), true);
@@ -268,6 +288,56 @@ Deno.test("a journal that is mostly history is rewritten", () => {
   }
   assertEquals(ids(files).length, 10);
   assert(longest < (1 << 20) + 1000, `${longest}`);
+});
+
+Deno.test("a journal that cannot be rewritten is tried again when it has grown by a mebibyte", () => {
+  const files = new CrashingFiles();
+  const journal = new TokenJournal(files, null, NODE);
+  const record = got(1);
+  while (files.length(JOURNAL_NAME) <= 1 << 20) journal.append(record, false);
+  files.failAfter(0);
+  const tries: number[] = [];
+  for (let round = 0; round < 3; round++) {
+    const { calls } = files;
+    journal.tidy();
+    tries.push(files.calls - calls);
+  }
+  assertEquals(tries, [1, 0, 0]);
+  files.failAfter(Infinity);
+  const length = files.length(JOURNAL_NAME);
+  while (files.length(JOURNAL_NAME) <= length + (1 << 20)) journal.append(record, false);
+  journal.tidy();
+  assertEquals([files.created, files.length(JOURNAL_NAME) < 1000], [2, true]);
+});
+
+Deno.test("a journal that nothing is written to does not grow: it has one mark", () => {
+  const files = new CrashingFiles();
+  const journal = new TokenJournal(files, null, NODE);
+  journal.append(got(1), true);
+  journal.mark();
+  const length = files.length(JOURNAL_NAME);
+  for (let second = 0; second < 5; second++) journal.mark();
+  journal.close();
+  assertEquals(files.length(JOURNAL_NAME), length);
+});
+
+Deno.test("records behind a torn one, which a start has dropped, do not come back behind the next record", () => {
+  const files = new CrashingFiles();
+  const first = new TokenJournal(files, null, NODE);
+  first.append(got(1), true);
+  const start = files.bytes(JOURNAL_NAME).length;
+  first.append(got(2), false);
+  first.append(got(3), false);
+  const torn = files.bytes(JOURNAL_NAME);
+  torn[start + 30]! ^= 1;
+  files.put(JOURNAL_NAME, torn);
+  const content = readJournal(files);
+  // No new file can be made: the old one is continued.
+  files.failAfter(0, undefined, 1);
+  const journal = new TokenJournal(files, content, NODE);
+  assertEquals([journal.startFailure, content!.dropped], ["create", torn.length - start]);
+  journal.append(got(4), true);
+  assertEquals(ids(files), [1, 4]);
 });
 
 Deno.test("a release that could not be written is written later", () => {

@@ -35,10 +35,10 @@ testAllocations("the native transport with io_uring", IO_URING_MISSING === "", (
 testAllocations("TLS over the native transport", hasNative, async () => {
   using certificates = new Certificates();
   const { certPath, keyPath } = certificates.make("localhost");
-  const { settings } = serverOptions(
+  const { tls } = serverOptions(
     ...["-Z", "-o", `ssl_chain_cert=${certPath},ssl_key=${keyPath}`],
   );
-  return await serveLoad({ tls: settings.tls });
+  return await serveLoad({ tls });
 });
 
 function testAllocations(name: string, isPossible: boolean, serve: () => Promise<number[]>): void {

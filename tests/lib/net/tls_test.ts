@@ -175,6 +175,27 @@ test(
   },
 );
 
+test("TLS: a connection above -c is closed; a free place is given again", async (start, io) => {
+  using certificates = new Certificates();
+  const certificate = certificates.make("localhost");
+  await using server = await startTls(start, io, certificate, { args: ["-c", "2"] });
+  using first = await connectTls(server.port, certificate);
+  using second = await connectTls(server.port, certificate);
+  for (const client of [first, second]) await client.ping();
+  const untilClosed = async (): Promise<string> => {
+    using refused = await connectTls(server.port, certificate);
+    return await refused.rest();
+  };
+  // Within the handshake, or behind it.
+  assertEquals(await untilClosed().catch(() => ""), "");
+  assertEquals(await first.stat("rejected_connections"), "1");
+  second[Symbol.dispose]();
+  await until(async () => await first.stat("curr_connections") === "1");
+  using again = await connectTls(server.port, certificate);
+  await again.ping();
+  await server.stop();
+});
+
 Deno.test("portable: what the runtime's TLS cannot do is refused by name", async () => {
   const words = "ssl_chain_cert=/c,ssl_verify_mode=1,ssl_session_cache";
   const args = ["--io", "portable", "-Z", "-l", "mtls:127.0.0.1", "-o", words];

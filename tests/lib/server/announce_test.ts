@@ -60,7 +60,7 @@ Deno.test("addresses that other hosts can reach are warned of, unless -Y and -Z 
   ] as const;
   const warned = (host: string, args: readonly string[]): unknown => {
     const options = serverOptions("-l", host, ...args);
-    const listens = [...options.listens, ...options.counters?.listens ?? []];
+    const listens = [...options.listens, ...options.counterListens];
     const bound = { name: "portable", listens, ioUringReason: "" } as unknown as BoundTransport;
     const found = loggedBy("json", 0, () => announce(options, bound))
       .map((line) => JSON.parse(line))

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import type { ServerOptions } from "../../../lib/cli/options.ts";
-import { toRowsOptions } from "../../../lib/rows/row_arguments.ts";
+import { toNodeOptions, toRowsOptions } from "../../../lib/rows/row_arguments.ts";
 import { refusedServer } from "../../../lib/server/permissions.ts";
 import { sourcePath } from "../../../lib/process/permissions.ts";
 import { serverOptions } from "../../support/command_line.ts";
@@ -13,7 +13,11 @@ function refusal(
   grants: (descriptor: Deno.PermissionDescriptor) => boolean = () => false,
 ): { isRefused: boolean; lines: string[] } {
   const options: ServerOptions = serverOptions(...argv);
-  const rows = options.rows && toRowsOptions(options.rows, []);
+  const rows = options.origin.length > 0
+    ? toNodeOptions(options, [])
+    : options.db === ""
+    ? null
+    : toRowsOptions(options, []);
   const query = Deno.permissions.querySync;
   Deno.permissions.querySync = (descriptor) =>
     ({ state: grants(descriptor) ? "granted" : "prompt" }) as Deno.PermissionStatus;
@@ -131,8 +135,16 @@ Deno.test("the command repeats the command line, quoted, and names what the port
   assertEquals(hasCost("portable", argv), true);
   assertEquals(hasCost("portable", [...argv, "--io", "portable"]), false);
   assertEquals(hasCost("native", argv), false);
+  // SQLite and nodes need no driver.
+  for (const rows of [["--db", "sqlite:/r/x"], ["--origin", "127.0.0.1:1"]]) {
+    const { lines } = refusal("native", rows);
+    assert(lines.some((line) => line.includes("deno run")));
+    assertEquals(lines.filter((line) => line.includes("--lock=")), [], rows.join(" "));
+  }
   const postgres = refusal("native", ["--db", "postgres://u@127.0.0.1/d"]).lines;
   assert(
     postgres.some((line) => line.includes(" run --lock=") && line.includes("postgres/deno.lock")),
   );
+  const sqlite = refusal("native", ["--db", "sqlite:/d/rows"]).lines;
+  assertEquals(sqlite.some((line) => line.includes("--lock=")), false, "it needs no driver");
 });

@@ -8,7 +8,7 @@ import { serverOptions } from "../../support/command_line.ts";
 
 function originOptions(...argv: readonly string[]): RowsOptions {
   const errors: string[] = [];
-  const options = toRowsOptions(serverOptions("--db", "sqlite:x", ...argv).rows!, errors);
+  const options = toRowsOptions(serverOptions("--db", "sqlite:x", ...argv), errors);
   assertEquals(errors, []);
   return options;
 }
@@ -60,9 +60,9 @@ Deno.test("rows are kept by none with other options; its own keys are no plain i
 
 Deno.test("an origin with views and a node keep no rows, and save none", () => {
   const errors: string[] = [];
-  const node = toNodeOptions(serverOptions("--origin", "h:1", "--rows", "a:").rows!, errors);
+  const node = toNodeOptions(serverOptions("--origin", "h:1", "--rows", "a:"), errors);
   assertEquals(errors, []);
-  const views = { ...ORIGIN, viewsPath: "/views" };
+  const views = { ...ORIGIN, views: "/views" };
   for (const [rows, options] of [[node, ""], [views, savedRowsOptions(views)]] as const) {
     const keeping = new RowKeeping(rows, snapshotOf(saved(options)));
     assertEquals(keeping.savedMark, null);

@@ -96,7 +96,7 @@ Deno.test("a port that is in use, or not permitted, names the option of its list
     `process: ss ${family}lnp 'sport = :${port}'`;
   assertEquals(reasonOf(options.admin!, "EADDRINUSE"), inUse("--admin", "-t", 9150));
   assertEquals(
-    reasonOf(options.counters!.listens[0]!, "EADDRINUSE"),
+    reasonOf(options.counterListens[0]!, "EADDRINUSE"),
     inUse("--counter-port", "-t", 9),
   );
   assertEquals(reasonOf(TCP, "EADDRINUSE"), inUse("-p or -l", "-t", 80));

@@ -34,7 +34,7 @@ class Folder implements Disposable {
   }
 
   open(path = this.file): Snapshot {
-    return new Snapshot({ path, isRequired: false }, () => {});
+    return new Snapshot({ snapshotPath: path, snapshotRequired: false }, () => {});
   }
 
   /** Makes a snapshot with one item. */
@@ -215,7 +215,7 @@ Deno.test("no snapshot is kept of a store that changes while it is written", asy
     store.store(StoreMode.SET, "timed", "v", { deadlineSec: deadlineSec(store.memory, 1) });
     store.clock(50_000);
     let isChanged = false;
-    const snapshot = new Snapshot({ path: folder.file, isRequired: false }, () => {
+    const snapshot = new Snapshot({ snapshotPath: folder.file, snapshotRequired: false }, () => {
       if (isChanged || entryAt(`${folder.file}.new`) === null) return;
       change(store);
       isChanged = true;

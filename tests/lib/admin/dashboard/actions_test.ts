@@ -4,7 +4,9 @@ import { Actions } from "../../../../lib/admin/dashboard/actions.ts";
 import { JOURNAL_NAME } from "../../../../lib/journal/token_journal.ts";
 import { accessibilityFaults, type Page, type PageOptions, pageTest } from "./open_page.ts";
 import type { Settings } from "../../../../protocol/settings.ts";
+import { deadlineSec } from "../../../../store/clock.ts";
 import { StoreMode } from "../../../../store/operation.ts";
+import { Outcome } from "../../../../store/outcome.ts";
 import { TestStore } from "../../../support/store.ts";
 import { Client, ServerProcess } from "../../../support/servers/server_process.ts";
 
@@ -294,7 +296,7 @@ Deno.test("a process that ends refuses actions: its snapshot may have been descr
   let isServing = false;
   const actions = new Actions({
     cache: store.cache,
-    settings: { flushEnabled: true, tokenDropEnabled: true } as Settings,
+    settings: { disableFlushAll: false, allowTokenDrop: true } as Settings,
     isServing: () => isServing,
     done: (event) => assert(false, event),
     tokensDropped: () => assert(false, "a token was dropped"),
@@ -321,4 +323,36 @@ Deno.test("a process that ends refuses actions: its snapshot may have been descr
     }
   }
   assertEquals(store.get("kept"), "v");
+});
+
+Deno.test("quarantine takes every locked value, however many, and each switch is logged as itself", async () => {
+  using store = new TestStore();
+  const keys = Array.from({ length: 1000 }, (_, index) => `k${index}`);
+  for (const key of keys) {
+    store.store(StoreMode.SET, key, "v");
+    assertEquals(store.lock(key, 1, { deadlineSec: deadlineSec(store.memory, 60) }), Outcome.OK);
+  }
+  const done: string[] = [];
+  const actions = new Actions({
+    cache: store.cache,
+    settings: { disableFlushAll: false, allowTokenDrop: true } as Settings,
+    isServing: () => true,
+    done: (event, message) => done.push(`${event}: ${message}`),
+    tokensDropped: () => assert(false, "a token was dropped"),
+  });
+  const { secret } = actions.describe() as { secret: string };
+  const request = {
+    headers: { origin: "http://localhost", "x-leased-secret": secret },
+    peer: "127.0.0.1",
+    body: () => Promise.resolve(""),
+  } as unknown as AdminRequest;
+  for (const [name, body] of [["on", "on: no key is cacheable"], ["off", "off"]] as const) {
+    assertEquals(await actions.act(`quarantine-${name}`, request, "boss"), {
+      status: 200,
+      body: `quarantine is ${body}\n`,
+    });
+  }
+  assertEquals(keys.filter((key) => store.get(key) !== undefined), []);
+  const by = "user boss at 127.0.0.1 turned quarantine";
+  assertEquals(done, [`quarantine_on: ${by} on: no key is cacheable`, `quarantine_off: ${by} off`]);
 });

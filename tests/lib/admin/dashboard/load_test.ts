@@ -7,6 +7,7 @@ import { MAIN, ServerProcess } from "../../../support/servers/server_process.ts"
 import { ConversationSide } from "../../../support/sessions/conversation_side.ts";
 import { textOf } from "../../../support/sessions/side.ts";
 import { browserTest, type Page, withPage } from "./open_page.ts";
+import { roundsOf } from "../../../support/rounds.ts";
 
 const CONNECTIONS = 10_000;
 const TOKENS = 10_000;
@@ -15,7 +16,7 @@ const READERS = 4;
 /** Requests that a reader sends at once. */
 const READ_AT_ONCE = 100;
 /** Of simulated time, between two looks at the page. */
-const BATCHES_AN_HOUR = 36;
+const BATCHES_AN_HOUR = roundsOf(18);
 
 async function count(page: Page, text: RegExp): Promise<void> {
   await page.locator("#count", { hasText: text }).waitFor();

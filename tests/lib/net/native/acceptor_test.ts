@@ -56,7 +56,7 @@ class Accepting {
         ascii: this.#service("ascii", true),
         counters: hasCounters ? this.#service("counters", false) : null,
       },
-      options: { threads: THREADS, backlog, maxconnsFast },
+      options: { threads: THREADS, listenBacklog: backlog, maxconnsFast },
       workerData: {
         listens: LISTENS,
         listenFds: LISTEN_FDS,

@@ -221,3 +221,17 @@ Deno.test("a connection is idle, sending or finished as its reply and its wait a
   idle.finish();
   assertEquals([closes, idle.closeReason], [2, "shutdown"]);
 });
+
+Deno.test("each part of a reply that the client takes begins the time of sending anew", async () => {
+  const side = new ConversationSide();
+  const { socket } = new SlowPeer("mn\r\n");
+  const since: number[] = [];
+  const connection = connectionOf(socket, side, new ConnectionBuffers());
+  socket.write = () => {
+    since.push(connection.sendingSinceSec);
+    side.pause(10);
+    return Promise.resolve(1);
+  };
+  await connection.serve(() => {});
+  assertEquals(since.map((sec) => sec - since[0]!), [0, 10, 20, 30]);
+});
