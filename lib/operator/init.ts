@@ -7,11 +7,11 @@ import { configureLog, type LogFormat, logProcess } from "../process/log.ts";
 import { type ProcessInfo, readProcessInfo } from "../process/info.ts";
 import { reasonOf } from "../process/reason.ts";
 import { handleSignals } from "../process/signals.ts";
-import { databaseName } from "../databases/base/backend.ts";
+import { type Backend, databaseName } from "../databases/base/backend.ts";
 import { type DatabaseOptions, openBackend } from "../databases/open_backend.ts";
-import { postgresFollowSchema } from "../databases/postgres/publication.ts";
+import { POSTGRES_FOLLOW_END, postgresFollowSchema } from "../databases/postgres/publication.ts";
 import { postgresSchema, sqliteSchema } from "../databases/base/schema.ts";
-import { followSchemaOf } from "../databases/sqlite/triggers.ts";
+import { followEndOf, followSchemaOf } from "../databases/sqlite/triggers.ts";
 import { toDatabaseOptions } from "../rows/row_arguments.ts";
 import { Views } from "../databases/views/view.ts";
 import { readViewsFile } from "../databases/views/views_file.ts";
@@ -22,7 +22,9 @@ const NOT_PERMITTED = /permission denied|must be owner|readonly database/;
 /** The objects that `init` makes. */
 interface InitOptions extends DatabaseOptions {
   /** Whether an origin is to follow the changes of other writers. */
-  readonly follows: boolean;
+  readonly follow: boolean;
+  /** Whether what that needs is taken away again. */
+  readonly end: boolean;
   readonly views: Views;
   readonly logFormat: LogFormat;
 }
@@ -38,17 +40,27 @@ function readInitCommand(
 ): CommandLine<InitOptions> {
   const { values, errors } = parseOptions(argv, INIT_OPTIONS);
   if (values.help) return { kind: "print", text: helpText(processInfo.version) };
-  const logFormat = values["log-format"];
+  const logFormat = values.logFormat;
+  if (values.end && values.follow) errors.push("--end: excludes --follow");
   if (values.views !== "" && !values.follow) errors.push("--views: needs --follow");
   const views = values.views === "" ? Views.NONE : viewsOf(values.views, errors);
   const options = {
+    ...values,
     ...toDatabaseOptions(values, errors),
-    follows: values.follow,
     views,
-    logFormat,
   };
   if (errors.length > 0) return { kind: "refuse", errors, logFormat };
-  return values.run ? { kind: "run", options } : { kind: "print", text: schemaOf(options) };
+  if (values.run) return { kind: "run", options };
+  try {
+    return { kind: "print", text: schemaOf(options) };
+  } catch (error) {
+    const database = databaseName(options.database);
+    return {
+      kind: "refuse",
+      errors: [`cannot write the SQL for ${database}: ${reasonOf(error)}`],
+      logFormat,
+    };
+  }
 }
 
 /** Reads the file of views, or adds its mistakes. */
@@ -69,7 +81,8 @@ async function makeTables(options: InitOptions): Promise<ExitCode> {
   try {
     const backend = await openBackend(options);
     try {
-      const lack = options.follows ? await backend.prepareChanges(options.views) : null;
+      if (options.end) await endChanges(backend);
+      const lack = options.follow ? await backend.prepareChanges(options.views) : null;
       if (lack !== null) logProcess("warning", "cannot_follow", lack, { database });
     } finally {
       await backend.close();
@@ -81,15 +94,23 @@ async function makeTables(options: InitOptions): Promise<ExitCode> {
     logProcess("fatal", "cannot_start", message, { reason });
     return ExitCode.OS_ERROR;
   }
-  logProcess("info", "initialized", `the tables are in ${database}`, { database });
+  const done = options.end ? "nothing follows the changes of" : "the tables are in";
+  logProcess("info", "initialized", `${done} ${database}`, { database });
   return ExitCode.OK;
 }
 
-/** Returns the SQL that creates the tables, to be executed by a user who may create tables. */
-function schemaOf({ database, names, follows, views }: InitOptions): string {
+/** @throws An origin is active, whose writes would fail. */
+async function endChanges(backend: Backend): Promise<void> {
+  if (!await backend.lockOrigin()) throw new Error("an origin uses the database: stop it first");
+  await backend.endChanges();
+}
+
+/** Returns the SQL that creates the tables, or ends it, to be executed by a user who may create tables. */
+function schemaOf({ database, names, follow, end, views }: InitOptions): string {
   const isFile = database.kind === "sqlite";
+  if (end) return (isFile ? followEndOf(database.path) : POSTGRES_FOLLOW_END).trimEnd();
   const schema = isFile ? sqliteSchema(names) : postgresSchema(names);
-  if (!follows) return schema.trimEnd();
+  if (!follow) return schema.trimEnd();
   const more = isFile
     ? followSchemaOf(database.path, names, views)
     : postgresFollowSchema(names, views);

@@ -14,11 +14,9 @@ const TABLE_TIMEOUTS = 5;
 /** A connection to a server, memcached included, that asks for its statistics. */
 export class StatsClient {
   readonly #peer: Peer;
-  readonly #timeoutMs: number;
 
-  private constructor(peer: Peer, timeoutMs: number) {
+  private constructor(peer: Peer) {
     this.#peer = peer;
-    this.#timeoutMs = timeoutMs;
   }
 
   /** @throws PeerError */
@@ -26,7 +24,7 @@ export class StatsClient {
     address: Address | UnixAddress,
     options: DialOptions,
   ): Promise<StatsClient> {
-    return new StatsClient(await Peer.connect(address, options), options.timeoutMs);
+    return new StatsClient(await Peer.connect(address, options));
   }
 
   /**
@@ -52,23 +50,12 @@ export class StatsClient {
    * @throws PeerError
    */
   async lines(request: string): Promise<string[] | null> {
-    const limitMs = TABLE_TIMEOUTS * this.#timeoutMs;
-    let isLate = false;
-    const timer = setTimeout(() => {
-      isLate = true;
-      this.close();
-    }, limitMs);
-    try {
-      return await this.#ask(request);
-    } catch (error) {
-      throw isLate ? this.#peer.error(`no whole reply to ${request} within ${limitMs} ms`) : error;
-    } finally {
-      clearTimeout(timer);
-    }
+    const limitMs = TABLE_TIMEOUTS * this.#peer.timeoutMs;
+    const read = (): Promise<string[] | null> => this.#read(request);
+    return await this.#peer.exchange(request, `${request}\r\n`, read, limitMs);
   }
 
-  async #ask(request: string): Promise<string[] | null> {
-    await this.#peer.send(`${request}\r\n`);
+  async #read(request: string): Promise<string[] | null> {
     const lines: string[] = [];
     for (let left = TABLE_LENGTH_MAX; left > 0;) {
       const line = await this.#peer.line();

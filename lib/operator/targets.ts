@@ -7,8 +7,8 @@ import { type Address, type DialOptions, readCaCert, type UnixAddress } from "..
 interface ServerValues {
   readonly server: readonly string[];
   readonly login: string;
-  readonly "ca-cert": string;
-  readonly timeout: number;
+  readonly caCert: string;
+  readonly timeoutMs: number;
 }
 
 /** Servers, and how to connect to them. */
@@ -19,8 +19,7 @@ export interface Targets {
 
 /** Reads addresses and files. Adds mistakes to `errors`. */
 export function readTargets(values: ServerValues, errors: string[]): Targets {
-  const { login, server, timeout } = values;
-  const caPath = values["ca-cert"];
+  const { login, server, timeoutMs, caCert } = values;
   return {
     addresses: server.map((text) =>
       valueOr(
@@ -31,11 +30,11 @@ export function readTargets(values: ServerValues, errors: string[]): Targets {
       )
     ),
     dial: {
-      timeoutMs: timeout,
+      timeoutMs,
       login: login === ""
         ? null
         : fromFile(() => readLoginFile(login), `--login ${login}`, errors) ?? null,
-      caCert: fromFile(() => readCaCert(caPath), `--ca-cert ${caPath}`, errors) ?? null,
+      caCert: fromFile(() => readCaCert(caCert), `--ca-cert ${caCert}`, errors) ?? null,
     },
   };
 }

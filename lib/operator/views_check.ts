@@ -12,7 +12,8 @@ import { type InspectionOptions, inspectViews } from "../databases/open_backend.
 import { DEFAULT_TABLE } from "../databases/base/table.ts";
 import { toDatabase } from "../rows/row_arguments.ts";
 import { textOf } from "../databases/views/parameter_type.ts";
-import { type Views, ViewsError } from "../databases/views/view.ts";
+import { unwatchedWarning } from "../databases/views/unwatched.ts";
+import { mistakesOf, Views, ViewsError } from "../databases/views/view.ts";
 import { keyOf, ViewMapping } from "../databases/views/view_mapping.ts";
 import { readViewsFile } from "../databases/views/views_file.ts";
 
@@ -53,13 +54,11 @@ function readViewsCommand(
   const [path = "", ...more] = values.file;
   if (path === "" || more.length > 0) errors.push("name one file of views");
   const change = readChange(values.change, errors);
-  const logFormat = values["log-format"];
   const database = toDatabase(values.db, errors);
   const names = { ...DEFAULT_TABLE, table: values.table };
-  const databaseTimeoutMs = values["db-timeout"];
   return errors.length > 0
-    ? { kind: "refuse", errors, logFormat }
-    : { kind: "run", options: { database, names, databaseTimeoutMs, path, change, logFormat } };
+    ? { kind: "refuse", errors, logFormat: values.logFormat }
+    : { kind: "run", options: { ...values, database, names, path, change } };
 }
 
 /** Reads `price {"product_id": 7}`. */
@@ -67,7 +66,9 @@ function readChange(text: string, errors: string[]): ChangedRow | null {
   if (text === "") return null;
   const [, table = "", row = ""] = /^([^{]*?)\s*(\{.*)$/s.exec(text) ?? [];
   try {
-    if (table !== "") return { table, columns: JSON.parse(row) as ChangedRow["columns"] };
+    if (table !== "") {
+      return { table, columns: JSON.parse(row, asWritten) as ChangedRow["columns"] };
+    }
   } catch {
     // The error below has the form.
   }
@@ -75,6 +76,11 @@ function readChange(text: string, errors: string[]): ChangedRow | null {
     `--change ${JSON.stringify(text)}: must be a table and a row in JSON: price {"product_id": 7}`,
   );
   return null;
+}
+
+/** Keeps all digits of a number. */
+function asWritten(_name: string, value: unknown, context?: { readonly source?: string }): unknown {
+  return typeof value === "number" ? context!.source : value;
 }
 
 /** Prints what the database says of each view, its mistakes, and the keys that a change deletes. */
@@ -88,14 +94,20 @@ async function checkViews(options: CheckOptions): Promise<ExitCode> {
     writeRefusal(logFormat, "views_refused", reasonOf(error));
     return isMistake ? ExitCode.DIFFERENT : ExitCode.USAGE;
   }
+  const tables = new ViewMapping(views).tables;
+  if (change !== null && !tables.includes(change.table)) {
+    const text = `--change: no view names table ${change.table}: must be ${tables.join(" or ")}`;
+    writeRefusal(logFormat, "views_refused", text);
+    return ExitCode.USAGE;
+  }
   try {
-    const { inspected, mistakes } = await inspectViews(options, views);
+    const { inspected, broken } = await inspectViews(options, views);
     for (const view of inspected) print(textOfView(view));
-    for (const { line, text } of mistakes) {
+    for (const { line, text } of mistakesOf(broken)) {
       writeRefusal(logFormat, "views_refused", `${path}:${line}: ${text}`);
     }
-    if (change !== null) print(`${changeLine(views, change)}\n`);
-    return mistakes.length > 0 ? ExitCode.DIFFERENT : ExitCode.OK;
+    if (change !== null) print(`${changeLine(views, inspected, change)}\n`);
+    return broken.length > 0 ? ExitCode.DIFFERENT : ExitCode.OK;
   } catch (error) {
     const name = databaseName(options.database);
     writeRefusal(logFormat, "check_failed", `cannot ask ${name}: ${reasonOf(error)}`);
@@ -104,18 +116,24 @@ async function checkViews(options: CheckOptions): Promise<ExitCode> {
 }
 
 function textOfView({ view, types, tables, scans }: InspectedView): string {
+  const warning = unwatchedWarning(view);
   const parameters = view.keys.names.map((name, index) => `${name} is ${types[index]}`);
   return [
     view.name,
     `  parameters: ${parameters.join(", ") || "none"}`,
     `  reads: ${tables.join(", ") || "no table"}`,
     ...scans.map((table) => `  no index: reads all of ${table}`),
+    ...warning === null ? [] : [`  warning: ${warning}`],
     "",
   ].join("\n");
 }
 
 /** Says which keys a change of a row deletes. */
-function changeLine(views: Views, { table, columns }: ChangedRow): string {
+function changeLine(
+  views: Views,
+  inspected: readonly InspectedView[],
+  { table, columns }: ChangedRow,
+): string {
   const encoder = new TextEncoder();
   const valueOf = (name: string): string | null => {
     const value = columns[name] ?? null;
@@ -123,9 +141,16 @@ function changeLine(views: Views, { table, columns }: ChangedRow): string {
     const text = value === true ? "t" : value === false ? "f" : value;
     return text === null ? null : latin1Text(encoder.encode(String(text)));
   };
-  const keys = new ViewMapping(views).templatesOf(table).flatMap((template) => {
-    const key = keyOf(template, valueOf);
-    return key === null ? [] : [textOf(key.text)! + (key.isPrefix ? "*" : "")];
+  const keys = views.all.flatMap((view) => {
+    const found = inspected.find((each) => each.view === view);
+    const mapping = new ViewMapping(new Views([view]), undefined, found?.columns);
+    return mapping.templatesOf(table).flatMap((template) => {
+      const key = keyOf(template, (name) => {
+        const text = valueOf(name);
+        return text === null ? null : mapping.textInKey(table, name, text);
+      });
+      return key === null ? [] : [textOf(key.text)! + (key.isPrefix ? "*" : "")];
+    });
   });
   return `${table}: deletes ${[...new Set(keys)].join(" ") || "no key"}`;
 }

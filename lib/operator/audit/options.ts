@@ -23,11 +23,11 @@ export interface AuditOptions {
   /** Empty: the origin's own, and those of its nodes. */
   readonly caches: readonly Address[];
   /** Paths of files with names and passwords; "": no authentication. */
-  readonly originLoginFile: string;
-  readonly cacheLoginFile: string;
+  readonly originLogin: string;
+  readonly cacheLogin: string;
   /** Paths of the certificates that verify the origin and the caches; "": no TLS. */
-  readonly originCaCertPath: string;
-  readonly cacheCaCertPath: string;
+  readonly originCaCert: string;
+  readonly cacheCaCert: string;
   readonly prefix: string;
   readonly timeoutMs: number;
   readonly logFormat: LogFormat;
@@ -55,19 +55,14 @@ export function readAuditCommand(
       errors,
       `--${name} ${JSON.stringify(text)}`,
     );
-  const logFormat = values["log-format"];
   const options: AuditOptions = {
+    ...values,
     origin: address("origin", values.origin),
     caches: values.cache.map((text) => address("cache", text)),
-    originLoginFile: values["origin-login"],
-    cacheLoginFile: values["cache-login"],
-    originCaCertPath: values["origin-ca-cert"],
-    cacheCaCertPath: values["cache-ca-cert"],
-    prefix: values.prefix,
-    timeoutMs: values.timeout,
-    logFormat,
   };
-  return errors.length > 0 ? { kind: "refuse", errors, logFormat } : { kind: "run", options };
+  return errors.length > 0
+    ? { kind: "refuse", errors, logFormat: values.logFormat }
+    : { kind: "run", options };
 }
 
 /** Returns the text of `leased audit --help`. */

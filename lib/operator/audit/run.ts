@@ -73,10 +73,10 @@ async function auditCaches(options: AuditOptions): Promise<ExitCode> {
 function neededPermissions(options: AuditOptions): Need[] {
   const { origin, caches } = options;
   const files = [
-    options.originLoginFile,
-    options.cacheLoginFile,
-    options.originCaCertPath,
-    options.cacheCaCertPath,
+    options.originLogin,
+    options.cacheLogin,
+    options.originCaCert,
+    options.cacheCaCert,
   ];
   const net = (purpose: string, { hostname, port }: Address): Need => ({
     descriptor: { name: "net", host: permissionHost(hostname, port) },
@@ -111,11 +111,11 @@ interface Target {
 
 /** @throws When a file cannot be read, or has another form. */
 function dialsOf(options: AuditOptions): Dials {
-  const { timeoutMs, originLoginFile, cacheLoginFile, originCaCertPath } = options;
+  const { timeoutMs, originLogin, cacheLogin, originCaCert, cacheCaCert } = options;
   return {
-    origin: readDialOptions(timeoutMs, originLoginFile, originCaCertPath),
-    own: readDialOptions(timeoutMs, cacheLoginFile || originLoginFile, originCaCertPath),
-    cache: readDialOptions(timeoutMs, cacheLoginFile, options.cacheCaCertPath),
+    origin: readDialOptions(timeoutMs, originLogin, originCaCert),
+    own: readDialOptions(timeoutMs, cacheLogin || originLogin, originCaCert),
+    cache: readDialOptions(timeoutMs, cacheLogin, cacheCaCert),
   };
 }
 

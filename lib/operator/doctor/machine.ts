@@ -7,10 +7,10 @@ import { fault, type Finding, ok, unseen, warning } from "./finding.ts";
 export interface Plan {
   /** The folder of a running server's process in /proc, `/proc/self` before it is started. */
   readonly process: string;
-  readonly memoryBytes: number;
+  readonly memoryLimitBytes: number;
   readonly threads: number;
-  readonly connections: number;
-  readonly backlog: number;
+  readonly connLimit: number;
+  readonly listenBacklog: number;
 }
 
 /** The facts of the machine that the doctor reads. */
@@ -100,17 +100,17 @@ function hugePages({ read }: Machine): Finding {
   ]);
 }
 
-function openFiles({ read }: Machine, { process, threads, connections }: Plan): Finding {
+function openFiles({ read }: Machine, { process, threads, connLimit }: Plan): Finding {
   const text = read(`${process}/limits`);
   const soft = /^Max open files\s+(\d+|unlimited)/m.exec(text ?? "")?.[1];
   if (soft === undefined) return unseen("open-files", `${process}/limits cannot be read`);
-  const needed = descriptorsNeeded(threads) + connections;
+  const needed = descriptorsNeeded(threads) + connLimit;
   if (soft === "unlimited" || Number(soft) >= needed) {
     return ok("open-files", `limit ${soft}, ${needed} needed`);
   }
   const pid = /\d+/.exec(process)?.[0];
   return fault("open-files", [
-    `the limit is ${soft}; ${connections} connections and ${threads} threads need ${needed}`,
+    `the limit is ${soft}; ${connLimit} connections and ${threads} threads need ${needed}`,
     "the server refuses connections below -c, or does not start",
     pid === undefined ? `ulimit -n ${needed}` : `prlimit --pid ${pid} --nofile=${needed}`,
   ]);
@@ -119,25 +119,25 @@ function openFiles({ read }: Machine, { process, threads, connections }: Plan): 
 function backlog({ read }: Machine, plan: Plan): Finding {
   const somaxconn = Number(read("/proc/sys/net/core/somaxconn") ?? NaN);
   if (Number.isNaN(somaxconn)) return unseen("somaxconn", "net.core.somaxconn cannot be read");
-  if (somaxconn >= plan.backlog) return ok("somaxconn", `${somaxconn}`);
+  if (somaxconn >= plan.listenBacklog) return ok("somaxconn", `${somaxconn}`);
   return warning("somaxconn", [
-    `net.core.somaxconn is ${somaxconn}, below the ${plan.backlog} of -b`,
+    `net.core.somaxconn is ${somaxconn}, below the ${plan.listenBacklog} of -b`,
     "the kernel drops new connections when many clients connect at once",
-    `sysctl -w net.core.somaxconn=${plan.backlog}`,
+    `sysctl -w net.core.somaxconn=${plan.listenBacklog}`,
   ]);
 }
 
-function memory(machine: Machine, { process, memoryBytes, threads }: Plan): Finding {
-  const needed = memoryBytes + PROCESS_BYTES + threads * THREAD_BYTES;
+function memory(machine: Machine, { process, memoryLimitBytes, threads }: Plan): Finding {
+  const needed = memoryLimitBytes + PROCESS_BYTES + threads * THREAD_BYTES;
   const limits = [...cgroupLimits(machine, process), machineMemory(machine)];
   const [bytes, name] = limits.reduce((least, each) => each[0] < least[0] ? each : least);
   if (bytes === Infinity) return unseen("memory", "neither /proc nor /sys shows a limit");
   if (bytes >= needed) {
     return ok("memory", `${name} allows ${bytesText(bytes)}, ${bytesText(needed)} planned`);
   }
-  const fits = Math.floor((bytes - needed + memoryBytes) / MIB);
+  const fits = Math.floor((bytes - needed + memoryLimitBytes) / MIB);
   return fault("memory", [
-    `${name} allows ${bytesText(bytes)}; -m ${memoryBytes / MIB} and -t ${threads} need ${
+    `${name} allows ${bytesText(bytes)}; -m ${memoryLimitBytes / MIB} and -t ${threads} need ${
       bytesText(needed)
     }`,
     "the kernel kills the server when the store fills",

@@ -7,12 +7,12 @@ import { readTargets, type Targets } from "../targets.ts";
 /** The options of `leased doctor`, checked. */
 export interface DoctorOptions {
   readonly targets: Targets;
-  readonly isJson: boolean;
+  readonly json: boolean;
   /** The server to be started, where none runs. */
-  readonly memoryBytes: number;
+  readonly memoryLimitBytes: number;
   readonly threads: number;
-  readonly connections: number;
-  readonly backlog: number;
+  readonly connLimit: number;
+  readonly listenBacklog: number;
 }
 
 /** Parses the command line after `leased doctor`. */
@@ -20,16 +20,8 @@ export function readDoctorCommand(argv: readonly string[]): CommandLine<DoctorOp
   const { values, errors } = parseOptions(argv, DOCTOR_OPTIONS, "server");
   if (values.help) return { kind: "print", text: HELP };
   const targets = readTargets(values, errors);
-  if (errors.length > 0) return { kind: "refuse", errors, logFormat: values["log-format"] };
-  const options = {
-    targets,
-    isJson: values.json,
-    memoryBytes: values["memory-limit"],
-    threads: values.threads,
-    connections: values["conn-limit"],
-    backlog: values["listen-backlog"],
-  };
-  return { kind: "run", options };
+  if (errors.length > 0) return { kind: "refuse", errors, logFormat: values.logFormat };
+  return { kind: "run", options: { ...values, targets } };
 }
 
 const HELP = [

@@ -40,7 +40,7 @@ async function examine(options: DoctorOptions): Promise<ExitCode> {
       findings: facts === null ? [unreachable(name, reason)] : examineServer(facts),
     })),
   ];
-  print(options.isJson ? jsonText(reports) : reports.map(reportText).join("\n"));
+  print(options.json ? jsonText(reports) : reports.map(reportText).join("\n"));
   if (seen.some(({ facts }) => facts === null)) return ExitCode.UNAVAILABLE;
   const isFaulty = reports.some(({ findings }) => findings.some(isFault));
   return isFaulty ? ExitCode.DIFFERENT : ExitCode.OK;
@@ -71,17 +71,15 @@ function jsonText(reports: readonly Report[]): string {
 
 /** Returns the server that runs here, or the one that the options describe. */
 function planOf(options: DoctorOptions, facts: ServerFacts | null): Plan {
-  const { memoryBytes, threads, connections, backlog } = options;
-  const planned = { process: "/proc/self", memoryBytes, threads, connections, backlog };
-  if (facts === null) return planned;
+  if (facts === null) return { ...options, process: "/proc/self" };
   const { settings, stats } = facts;
   const or = (value: number, other: number): number => Number.isNaN(value) ? other : value;
   return {
     process: `/proc/${or(numberOf(stats, "pid"), 0)}`,
-    memoryBytes: or(numberOf(stats, "limit_maxbytes"), memoryBytes),
-    threads: or(numberOf(stats, "threads"), threads),
-    connections: or(numberOf(stats, "max_connections"), connections),
-    backlog: or(numberOf(settings, "tcp_backlog"), backlog),
+    memoryLimitBytes: or(numberOf(stats, "limit_maxbytes"), options.memoryLimitBytes),
+    threads: or(numberOf(stats, "threads"), options.threads),
+    connLimit: or(numberOf(stats, "max_connections"), options.connLimit),
+    listenBacklog: or(numberOf(settings, "tcp_backlog"), options.listenBacklog),
   };
 }
 

@@ -97,18 +97,40 @@ const COUNTERS: readonly (readonly [check: string, stat: string, fault: Fault])[
   ]],
 ];
 
+/** Statistics of `stats rows` that count faults. */
+const ROW_COUNTERS: typeof COUNTERS = [
+  ["views", "views_broken", [
+    "views no longer fit the schema, or their queries do not end",
+    "they are read from the database each time, or answered with an error",
+    "ask the server: GET /health of --admin names the first one",
+  ]],
+  ["log-bound", "follow_unbounded", [
+    "max_slot_wal_keep_size is -1",
+    "PostgreSQL keeps its log while no origin reads it, until its disk is full and it stops",
+    "psql -c \"ALTER SYSTEM SET max_slot_wal_keep_size = '64GB'\" -c 'SELECT pg_reload_conf()'",
+  ]],
+];
+
 /** Looks at a server, memcached included. */
 export function examineServer(facts: ServerFacts): Finding[] {
   const checks = [evictions, hits, connections, tokens, journal, mutex, certificate, clock];
   return [
     ...checks.map((check) => check(facts)),
-    ...COUNTERS.map(([check, stat, [what, why, command]]) => {
-      const value = numberOf(facts.stats, stat);
-      if (Number.isNaN(value)) return unseen(check, `the server has no statistic ${stat}`);
-      if (value === 0) return ok(check, `${stat} is 0`);
-      return warning(check, [`${stat} is ${value}: ${what}`, why, command]);
-    }),
+    ...COUNTERS.map((counter) => counted(facts.stats, counter)),
+    // Only a server with --follow has them.
+    ...ROW_COUNTERS.filter(([, stat]) => facts.rows?.has(stat) === true)
+      .map((counter) => counted(facts.rows, counter)),
   ];
+}
+
+function counted(
+  stats: Table | null,
+  [check, stat, [what, why, command]]: typeof COUNTERS[number],
+): Finding {
+  const value = numberOf(stats, stat);
+  if (Number.isNaN(value)) return unseen(check, `the server has no statistic ${stat}`);
+  if (value === 0) return ok(check, `${stat} is 0`);
+  return warning(check, [`${stat} is ${value}: ${what}`, why, command]);
 }
 
 /** Returns a command that sends one line to the server. */

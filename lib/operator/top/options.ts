@@ -8,7 +8,7 @@ import type { ViewName } from "./views.ts";
 /** The options of `leased top`, checked. */
 export interface TopOptions {
   readonly targets: Targets;
-  readonly isOnce: boolean;
+  readonly once: boolean;
   readonly intervalMs: number;
   readonly view: ViewName;
 }
@@ -19,14 +19,8 @@ export function readTopCommand(argv: readonly string[]): CommandLine<TopOptions>
   if (values.help) return { kind: "print", text: HELP };
   const server = given.has("server") ? values.server : ["127.0.0.1:11211"];
   const targets = readTargets({ ...values, server }, errors);
-  if (errors.length > 0) return { kind: "refuse", errors, logFormat: values["log-format"] };
-  const options = {
-    targets,
-    isOnce: values.once,
-    intervalMs: values.interval,
-    view: values.view,
-  };
-  return { kind: "run", options };
+  if (errors.length > 0) return { kind: "refuse", errors, logFormat: values.logFormat };
+  return { kind: "run", options: { ...values, targets } };
 }
 
 const HELP = [

@@ -22,7 +22,7 @@ export function runTop(argv: readonly string[]): Promise<ExitCode> {
 async function show(options: TopOptions): Promise<ExitCode> {
   const { addresses, dial } = options.targets;
   const watches = addresses.map((address) => new ServerWatch(address, dial));
-  if (options.isOnce || !Deno.stdout.isTerminal()) return await showOnce(watches, options);
+  if (options.once || !Deno.stdout.isTerminal()) return await showOnce(watches, options);
   await new Terminal(watches, options).run();
   return ExitCode.OK;
 }

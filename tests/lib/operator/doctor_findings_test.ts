@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertObjectMatch } from "@std/assert";
 import { type Finding, findingsText } from "../../../lib/operator/doctor/finding.ts";
 import { examineMachine, type Machine, type Plan } from "../../../lib/operator/doctor/machine.ts";
 import { readDoctorCommand } from "../../../lib/operator/doctor/options.ts";
@@ -185,12 +185,29 @@ Deno.test("each counter of faults has its statistic, and a server without it is 
   ]);
 });
 
+Deno.test("a server with rows tells of views that are not cached, and of a log without bound", () => {
+  const says = (check: string, rows: Record<string, number>) =>
+    serverSays(check, {}, { rows: table(rows) });
+  assertEquals(says("views", { views_broken: 0 }), "ok: views_broken is 0");
+  assertEquals(
+    says("views", { views_broken: 2 }),
+    "warning: views_broken is 2: views no longer fit the schema, or their queries do not end | " +
+      "ask the server: GET /health of --admin names the first one",
+  );
+  assertEquals(
+    says("log-bound", { follow_unbounded: 1 }).startsWith(
+      "warning: follow_unbounded is 1: max_slot_wal",
+    ),
+    true,
+  );
+});
+
 const PLAN: Plan = {
   process: "/proc/7",
-  memoryBytes: 64 * MIB,
+  memoryLimitBytes: 64 * MIB,
   threads: 4,
-  connections: 1000,
-  backlog: 500,
+  connLimit: 1000,
+  listenBacklog: 500,
 };
 
 /** Returns what the doctor says about a machine by one check. */
@@ -230,7 +247,7 @@ Deno.test("the limit of open files has room for the threads beside the connectio
     `ok: limit unlimited, ${needed} needed`,
   );
   const self = { "/proc/self/limits": limit(1)["/proc/7/limits"]! };
-  const planned = machineSays("open-files", self, { process: "/proc/self", connections: 1010 });
+  const planned = machineSays("open-files", self, { process: "/proc/self", connLimit: 1010 });
   assertEquals(planned.endsWith(` | ulimit -n ${needed + 10}`), true, planned);
   assertEquals(machineSays("open-files", {}), "unseen: /proc/7/limits cannot be read");
 });
@@ -331,41 +348,46 @@ Deno.test("findings are lines: what, why it matters, and what to do where there 
   );
 });
 
+function optionsOf(command: { kind: string; options?: unknown }): Record<string, unknown> {
+  assertEquals(command.kind, "run");
+  return command.options as Record<string, unknown>;
+}
+
 Deno.test("doctor and top take their options, and their defaults", () => {
   const doctor = readDoctorCommand([]);
-  assertEquals(doctor.kind === "run" && doctor.options, {
+  assertObjectMatch(optionsOf(doctor), {
     targets: { addresses: [], dial: { timeoutMs: 2000, login: null, caCert: null } },
-    isJson: false,
-    memoryBytes: 64 * MIB,
+    json: false,
+    memoryLimitBytes: 64 * MIB,
     threads: 4,
-    connections: 1024,
-    backlog: 1024,
+    connLimit: 1024,
+    listenBacklog: 1024,
   });
   const words = ["h:1", "--json", "-m", "1g", "-t", "2", "-c", "3", "-b", "4", "--server", "h:2"];
   const given = readDoctorCommand([...words, "--timeout", "5"]);
-  assertEquals(given.kind === "run" && given.options, {
+  assertObjectMatch(optionsOf(given), {
     targets: {
       addresses: [{ hostname: "h", port: 1 }, { hostname: "h", port: 2 }],
       dial: { timeoutMs: 5, login: null, caCert: null },
     },
-    isJson: true,
-    memoryBytes: 1024 * MIB,
+    json: true,
+    memoryLimitBytes: 1024 * MIB,
     threads: 2,
-    connections: 3,
-    backlog: 4,
+    connLimit: 3,
+    listenBacklog: 4,
   });
   const dial = { timeoutMs: 2000, login: null, caCert: null };
   const top = readTopCommand([]);
-  assertEquals(top.kind === "run" && top.options, {
+  assertObjectMatch(optionsOf(top), {
     targets: { addresses: [{ hostname: "127.0.0.1", port: 11211 }], dial },
-    isOnce: false,
+    once: false,
     intervalMs: 1000,
     view: "servers",
   });
   const watched = readTopCommand(["/s", "--once", "--interval", "100", "--view", "rows"]);
-  assertEquals(watched.kind === "run" && watched.options, {
+  assertObjectMatch(optionsOf(watched), {
     targets: { addresses: [{ path: "/s" }], dial },
-    isOnce: true,
+    once: true,
     intervalMs: 100,
     view: "rows",
   });

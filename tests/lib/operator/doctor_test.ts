@@ -10,10 +10,10 @@ import { textOf } from "../../support/sessions/side.ts";
 const MIB = 2 ** 20;
 const PLAN: Plan = {
   process: "/proc/7",
-  memoryBytes: 64 * MIB,
+  memoryLimitBytes: 64 * MIB,
   threads: 4,
-  connections: 1024,
-  backlog: 1024,
+  connLimit: 1024,
+  listenBacklog: 1024,
 };
 const GOOD_FILES: Readonly<Record<string, string>> = {
   "/proc/sys/kernel/io_uring_disabled": "0\n",
@@ -78,7 +78,7 @@ Deno.test("the limit of a control group of version 1 counts, and the remedy fits
     "/proc/7/cgroup": "9:name=systemd:/\n4:memory:/box\n0::/\n",
     "/sys/fs/cgroup/memory/box/memory.limit_in_bytes": `${256 * MIB}`,
   };
-  const findings = examineMachine(machine(files), { ...PLAN, memoryBytes: 512 * MIB });
+  const findings = examineMachine(machine(files), { ...PLAN, memoryLimitBytes: 512 * MIB });
   assertEquals(levels(findings), ["memory error"]);
   assertEquals(findings.find(({ check }) => check === "memory")!.command, "leased -m 74");
 });

@@ -1,9 +1,21 @@
-import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
-import { sharedPostgres, testDatabases } from "../../support/servers/databases.ts";
+import { DatabaseSync } from "node:sqlite";
+import {
+  assertEquals,
+  assertMatch,
+  assertNotEquals,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
+import {
+  sharedPostgres,
+  type TestDatabase,
+  testDatabases,
+} from "../../support/servers/databases.ts";
 import { HAS_POSTGRES, PostgresServer } from "../../support/servers/postgres.ts";
 import { runInit, startOrigin } from "../../support/servers/origin_process.ts";
 import { MAIN, path, runToEnd } from "../../support/servers/server_process.ts";
 import { needs } from "../../support/needs/needs.ts";
+import { openWriter } from "../databases/views/shop.ts";
 
 const USAGE_ERROR = 64;
 const OS_ERROR = 71;
@@ -97,6 +109,32 @@ Deno.test("a database at several hosts is refused, with and without their ports"
   }
 });
 
+Deno.test("SQLite: init --follow names what it refuses in a file, with --run and without", async () => {
+  const folder = await Deno.makeTempDir();
+  const file = { url: `sqlite:${folder}/shop.db`, folder };
+  const views = `${folder}/views.jsonc`;
+  const view = {
+    query: "SELECT name FROM product WHERE id = {x}",
+    changes: { product: "v:{nme}" },
+  };
+  await Deno.writeTextFile(views, JSON.stringify({ "v:{x}": view }));
+  {
+    using database = new DatabaseSync(`${folder}/shop.db`);
+    database.exec("CREATE TABLE product (id INTEGER PRIMARY KEY, name TEXT)");
+  }
+  for (const [run, code] of [[[], USAGE_ERROR], [["--run"], OS_ERROR]] as const) {
+    const refused = await runInit(file, ["--follow", "--views", views, ...run]);
+    assertEquals([refused.code, refused.stdout], [code, ""]);
+    assertMatch(
+      refused.stderr,
+      /cannot (?:write the SQL for|make the tables in) \S+shop.db: \S+views.jsonc:1: view v:{x}: table product has no column nme\n/,
+    );
+  }
+  using database = new DatabaseSync(`${folder}/shop.db`);
+  database.exec("INSERT INTO product VALUES (1, 'x')");
+  await Deno.remove(folder, { recursive: true });
+});
+
 Deno.test("SQLite: init --run in a folder that does not exist says so", async () => {
   const folder = await Deno.makeTempDir();
   const { code, stderr } = await runInit({ url: `sqlite:${folder}/none/rows.db`, folder }, [
@@ -106,3 +144,66 @@ Deno.test("SQLite: init --run in a folder that does not exist says so", async ()
   assertMatch(stderr, /cannot make the tables in \S+rows.db: unable to open database file/);
   await Deno.remove(folder, { recursive: true });
 });
+
+/** Returns the names of what `init --follow` has made, and of slots. */
+async function madeIn({ url }: TestDatabase): Promise<string> {
+  if (url.startsWith("sqlite:")) {
+    using file = new DatabaseSync(url.slice("sqlite:".length));
+    return file.prepare(
+      "SELECT name FROM sqlite_schema WHERE name LIKE 'leased_changes%' OR " +
+        "name LIKE 'leased_change_%' OR name LIKE 'leased_follow%'",
+    ).all().map(({ name }) => name).join();
+  }
+  return await (await sharedPostgres()).execute(
+    "SELECT string_agg(name, ',') FROM (SELECT pubname FROM pg_publication UNION ALL SELECT relname FROM pg_class " +
+      "WHERE relname = 'leased_follow' UNION ALL SELECT slot_name FROM pg_replication_slots WHERE database = current_database()) AS each (name)",
+    url,
+  );
+}
+
+testDatabases(
+  "init --end takes away all that --follow needs, but not beneath an origin, and init makes it again",
+  async (database) => {
+    await using writer = await openWriter(database);
+    await writer.write("CREATE TABLE product (id integer PRIMARY KEY, name text)");
+    const path = `${await Deno.makeTempDir()}/views.jsonc`;
+    const query = "SELECT name FROM product WHERE id = {id}";
+    await Deno.writeTextFile(
+      path,
+      JSON.stringify({ "p:{id}": { query, changes: { product: "p:{id}" } } }),
+    );
+    const place = {
+      ...database,
+      folder: [database.folder, path.slice(0, -"/views.jsonc".length)].filter(Boolean).join(),
+    };
+    const follow = ["--follow", "--views", path];
+    for (let round = 0; round < 2; round++) {
+      const made = await runInit(place, [...follow, "--run"]);
+      assertEquals(made.code, 0, made.stderr);
+      {
+        await using origin = await startOrigin(place, follow);
+        assertNotEquals(await madeIn(database), "");
+        const refused = await runInit(place, ["--end", "--run"]);
+        assertEquals(refused.code, OS_ERROR);
+        assertStringIncludes(refused.stderr, "an origin uses the database: stop it first");
+        await origin.stop();
+      }
+      if (round === 0) {
+        const ended = await runInit(place, ["--end", "--run"]);
+        assertEquals(ended.code, 0, ended.stderr);
+        assertStringIncludes(ended.stderr, "nothing follows the changes of");
+      } else {
+        // What it prints does the same.
+        await writer.write((await runInit(place, ["--end"])).stdout);
+      }
+      assertEquals(await madeIn(database), "");
+      await writer.write(
+        "INSERT INTO product VALUES (1, 'a'); UPDATE product SET name = 'b'; DELETE FROM product",
+      );
+    }
+    const both = await runInit(place, ["--end", "--follow"]);
+    assertEquals(both.code, USAGE_ERROR);
+    assertStringIncludes(both.stderr, "leased: --end: excludes --follow\n");
+    await Deno.remove(path);
+  },
+);

@@ -132,8 +132,8 @@ Deno.test("targets are addresses or paths; each mistake names its text or its fi
   const values = {
     server: ["h:1", "[::1]:2", "/run/x", "./x"],
     login: "",
-    timeout: 7,
-    "ca-cert": "",
+    timeoutMs: 7,
+    caCert: "",
   };
   const read = (
     given: Partial<typeof values>,
@@ -150,7 +150,7 @@ Deno.test("targets are addresses or paths; each mistake names its text or its fi
     ],
     dial: { timeoutMs: 7, login: null, caCert: null },
   }, []]);
-  const [targets] = read({ login, "ca-cert": `${folder}/ca.pem` });
+  const [targets] = read({ login, caCert: `${folder}/ca.pem` });
   assertEquals(targets.dial.login, { user: "ann", password: "a:b" });
   assertEquals(targets.dial.caCert, "PEM");
   for (const server of ["h", "h:0", "h:65536", ":1"]) {
@@ -159,7 +159,7 @@ Deno.test("targets are addresses or paths; each mistake names its text or its fi
     assertEquals(errors[0]!.startsWith(`"${server}": `), true, errors[0]);
     assertEquals(errors[0]!.endsWith(", or the path of a Unix socket, with a slash"), true);
   }
-  const [, errors] = read({ login: `${folder}/none`, "ca-cert": `${folder}/absent` });
+  const [, errors] = read({ login: `${folder}/none`, caCert: `${folder}/absent` });
   assertEquals(errors.map((error) => error.split(":")[0]), [
     `--login ${folder}/none`,
     `--ca-cert ${folder}/absent`,

@@ -1,5 +1,5 @@
 // An audit's counts and reports, beside a cache and an origin that the test plays.
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertObjectMatch, assertRejects } from "@std/assert";
 import { PeerError } from "../../../../lib/peers/peer.ts";
 import { auditCache, type AuditCounts, noCounts } from "../../../../lib/operator/audit/audit.ts";
 import {
@@ -12,6 +12,7 @@ import { type Committed, OriginView } from "../../../../lib/operator/audit/origi
 import { Report } from "../../../../lib/operator/audit/report.ts";
 import { captured } from "../../../support/sessions/captured.ts";
 import { ScriptedPeer } from "../../../support/servers/scripted_peer.ts";
+import { until } from "../../../support/servers/server_process.ts";
 
 const OPTIONS = { timeoutMs: 60_000, login: null, caCert: null };
 
@@ -120,6 +121,15 @@ for (const [what, items, rows, counted, asked] of CASES) {
     assertEquals(world.asked.length, asked, world.asked.join("; "));
   });
 }
+
+Deno.test("each item that is not there any more counts as gone, and the others are compared", async () => {
+  const world = new World();
+  const items = { a: [null], b: [item("b")], c: [null], d: [null], e: [item("e")] };
+  const rows = { b: [row("b")], e: [row("other")] };
+  const counts = await world.audit(Object.keys(items), items, rows);
+  assertEquals(counts, { ...noCounts(), keys: 5, gone: 3, equal: 1, different: 1 });
+  assertEquals(world.differences, ["e e other"]);
+});
 
 Deno.test("an audit looks at 64 keys together, of the prefix only, and says how many it has seen", async () => {
   const world = new World();
@@ -292,20 +302,20 @@ Deno.test("the options of an audit", () => {
   const read = (...argv: string[]): ReturnType<typeof readAuditCommand> =>
     readAuditCommand(argv, info);
   const some = read("--origin", "h:1", "--cache", "[::1]:2", "--cache", "c:3", "--prefix", "a:");
-  assertEquals(some.kind === "run" && some.options, {
+  if (some.kind !== "run") throw new Error("no options");
+  assertObjectMatch(some.options as unknown as Record<string, unknown>, {
     origin: { hostname: "h", port: 1 },
     caches: [{ hostname: "::1", port: 2 }, { hostname: "c", port: 3 }],
-    ...{ originLoginFile: "", cacheLoginFile: "", originCaCertPath: "", cacheCaCertPath: "" },
+    ...{ originLogin: "", cacheLogin: "", originCaCert: "", cacheCaCert: "" },
     prefix: "a:",
-    timeoutMs: some.kind === "run" ? some.options.timeoutMs : 0,
     logFormat: "text",
   });
   const files = ["origin-login", "cache-login", "origin-ca-cert", "cache-ca-cert"];
   const named = read(...files.flatMap((name) => [`--${name}`, `/${name}`]), "--timeout", "77");
   if (named.kind !== "run") throw new Error("no options");
-  const { originLoginFile, cacheLoginFile, originCaCertPath, cacheCaCertPath } = named.options;
+  const { originLogin, cacheLogin, originCaCert, cacheCaCert } = named.options;
   assertEquals(
-    [originLoginFile, cacheLoginFile, originCaCertPath, cacheCaCertPath],
+    [originLogin, cacheLogin, originCaCert, cacheCaCert],
     files.map((name) => `/${name}`),
   );
   assertEquals([named.options.timeoutMs, named.options.caches], [77, []]);
@@ -317,4 +327,17 @@ Deno.test("the options of an audit", () => {
     help.kind === "print" && help.text.split("\n")[0],
     "leased 1.2.3: compares caches with the database behind an origin",
   );
+});
+
+Deno.test("a cache that takes one connection and refuses the login of the next leaves none open", async () => {
+  let logins = 0;
+  await using peer = new ScriptedPeer((line) => {
+    if (!line.startsWith("u ")) return [];
+    return [++logins === 1 ? "STORED\r\n" : "CLIENT_ERROR authentication failure\r\n"];
+  });
+  const options = { ...OPTIONS, login: { user: "u", password: "p" } };
+  const address = { hostname: "127.0.0.1", port: peer.port };
+  await assertRejects(() => CacheView.connect(address, options), PeerError, "the login of user u");
+  assertEquals(peer.connections, 2);
+  await until(() => peer.open === 0);
 });
