@@ -11,6 +11,7 @@ const ENTRIES = [
   "lib/journal/journal_worker.ts",
   "lib/snapshot/read_worker.ts",
   "lib/rows/database_worker.ts",
+  "lib/databases/sqlite/query_worker.ts",
   "lib/databases/postgres/backend.ts",
 ];
 

@@ -37,12 +37,24 @@ function makeMachine(root: string, programs: readonly string[]): void {
   }
 }
 
-/** Runs `deno task bundle`. */
+let bundled = "";
+
+/** Runs `deno task bundle`, once for all tests, and copies the file. */
 function bundle(target: string): void {
+  bundled ||= makeBundle(`${Deno.makeTempDirSync()}/leased`);
+  Deno.copyFileSync(bundled, target);
+}
+
+Deno.test.afterAll(() => {
+  if (bundled !== "") Deno.removeSync(bundled);
+});
+
+function makeBundle(target: string): string {
   const { command } = JSON.parse(Deno.readTextFileSync(path("deno.json"))).tasks.bundle;
   const [deno, ...args] = command.split(" ");
   assertEquals(deno, "deno");
   run(Deno.execPath(), [...args, target]);
+  return target;
 }
 
 async function askRow(connection: Deno.Conn): Promise<void> {

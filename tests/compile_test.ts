@@ -12,6 +12,7 @@ const EMBEDDED_FILES = [
   / (?:worker\.ts|server\/\*) \(/,
   / (?:journal_worker\.ts|journal\/\*) \(/,
   / (?:read_worker\.ts|snapshot\/\*) \(/,
+  / (?:query_worker\.ts|sqlite\/\*) \(/,
   / postgres\b/,
   / (?:uplot\.js|assets\/\*|dashboard\/\*|admin\/\*) \(/,
 ];

@@ -55,7 +55,7 @@ export async function rows(args: readonly string[]): Promise<void> {
         ["a hit without --db", () => bare.gets(1)],
         ["a read of the database alone", () => database.reads(seconds)],
       ],
-      one: [() => own.writes(1), alone(1)],
+      one: [() => own.writes(1), ["a round trip", () => bare.writes(1)], alone(1)],
       many: [() => own.writes(CLIENTS), alone(CLIENTS)],
     }, options);
   }

@@ -115,7 +115,7 @@ export async function main(args: readonly string[]): Promise<void> {
   while (parts.includes("changes") && alone.length < rounds) alone.push(await shop.change(seconds));
   const options = ["--follow", "--views", `${place}/views.jsonc`];
   assertEquals((await runInit({ url: shop.url, folder: place }, [...options, "--run"])).code, 0);
-  options.push("--db", shop.url);
+  options.push("--db", shop.url, "--rows", "*");
   for (const { name, measure, columns } of PARTS.filter(({ name }) => parts.includes(name))) {
     const table = new Comparison(`${name}, nodes`, columns);
     for (const count of name === "many" ? given.nodes.slice(0, 1) : given.nodes) {

@@ -239,7 +239,7 @@ class ViewsChaos extends Disturbed<Kind, ViewsRan> {
 
   async #replaceOrigin(): Promise<void> {
     const origin = launchOrigin(this.#place, [
-      ...["--follow", "--views", `${this.#folder}/views.jsonc`],
+      ...["--follow", "--views", `${this.#folder}/views.jsonc`, "--rows", "*"],
       ...["--member-time", `${MEMBER_MS}`, "--take-over"],
     ]);
     this.#origin = this.started(origin);

@@ -6,9 +6,10 @@ import { TRANSPORTS } from "../support/servers/server_process.ts";
 import { differencesFrom } from "./differences.ts";
 import { Duel, emptyBoth, OUR_OPTIONS, THEIR_OPTIONS } from "./duel.ts";
 import { SOURCES } from "./sources.ts";
+import { roundsOf } from "../support/rounds.ts";
 
 /** For each size of slices. */
-const COMMANDS = 3000;
+const COMMANDS = roundsOf(1000);
 
 for (const { io, slice } of TRANSPORTS.flatMap((io) => SLICES.map((slice) => ({ io, slice })))) {
   testWithMemcached(

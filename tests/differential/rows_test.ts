@@ -14,11 +14,12 @@ import { Duel, type DuelRules, MEMCACHED_RULES, OUR_OPTIONS } from "./duel.ts";
 import { holeOf } from "./lock_commands.ts";
 import { SOURCES } from "./sources.ts";
 import { IdsByItem } from "./yrmcds_rules.ts";
+import { roundsOf } from "../support/rounds.ts";
 
 // The same random commands to a server whose keys are rows, and to one without a database.
 
 /** For each kind of commands. */
-const COMMANDS = 3000;
+const COMMANDS = roundsOf(1000);
 
 /** Expiry times that do not pass during a run, as text and in the binary protocol. */
 const LASTING = "(?:0|1000|2592000|2147483647)";

@@ -3,15 +3,16 @@ import { randomFrom } from "../support/random.ts";
 import { play } from "../support/sessions/play.ts";
 import type { Peer } from "../support/sessions/side.ts";
 import { requestText, type TranscriptCase } from "../support/sessions/transcript.ts";
+import { roundsOf } from "../support/rounds.ts";
 import { readTranscripts } from "../support/sessions/transcript_files.ts";
 
 // Replies do not depend on the places at which the network cuts a client's bytes. Every case is played again for every
 // place in its requests; in long requests only some places around the first line's end, at the end,
 // and drawn by lot are tried.
 
-const WHOLE_LENGTH_MAX = 400;
+const WHOLE_LENGTH_MAX = 150;
 const NEIGHBOURHOOD = 3;
-const DRAWN = 2;
+const DRAWN = roundsOf(8);
 /** Cases that send more than this are not sent byte by byte. */
 const BYTEWISE_LENGTH_MAX = 20_000;
 

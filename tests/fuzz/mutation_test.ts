@@ -3,10 +3,11 @@ import { IN_PROCESS_VARIANTS } from "../support/sessions/slices.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import { IO_WAYS } from "../support/servers/server_process.ts";
 import { fuzzConversations, fuzzSockets } from "./mutation_fuzz.ts";
+import { roundsOf } from "../support/rounds.ts";
 
 /** For each size of slices. */
-const STREAMS = 1500;
-const SOCKET_STREAMS = 30;
+const STREAMS = roundsOf(500);
+const SOCKET_STREAMS = roundsOf(15);
 
 for (const { title, options } of IN_PROCESS_VARIANTS) {
   Deno.test(`conversations survive mutated requests${title}`, async () => {

@@ -1,4 +1,5 @@
 import { readLine } from "../support/options.ts";
+import { readSources } from "../support/sources.ts";
 import type { Transcript, TranscriptCase } from "../support/sessions/transcript.ts";
 import { readTranscripts } from "../support/sessions/transcript_files.ts";
 import { INTERRUPTIONS, RESTARTS } from "../transcripts/disturbances/disturbances.ts";
@@ -12,14 +13,19 @@ import {
 import type { Disturbance } from "../transcripts/disturbances/world.ts";
 
 // Each transcript with each disturbance at each single place: a fault that one disturbance causes, and the next one
-// repairs, shows only here.
+// repairs, shows only here. Then, or with the word `effort`, the tests that repeat what is random or a race, each
+// EFFORT times as often as in `deno task test`.
 
-const { words } = readLine(Deno.args, {}, "disturbance|file");
+const EFFORT = 10;
+/** Of one test. */
+const LIMIT_MS = 1_800_000;
+const { words } = readLine(Deno.args, {}, "effort|disturbance|file");
 const transcripts = readTranscripts();
 const disturbances = [
   ...INTERRUPTIONS.filter(({ name }) => !name.endsWith("options")),
   ...RESTARTS,
 ];
+const isEffortAlone = words.length > 0 && words.every((word) => word === "effort");
 /** Lines of the table that a case has needed. */
 const needed = new Set<Entry>();
 
@@ -45,6 +51,23 @@ async function failureOf(
   return null;
 }
 
+/** Runs the test files that repeat something as often as they are told. @returns Whether all passed. */
+async function repeat(): Promise<boolean> {
+  const files = readSources()
+    .filter(({ path, text }) => path.endsWith("_test.ts") && /\b(?:roundsOf|testCuts)\(/.test(text))
+    .map(({ path }) => path);
+  const { success } = await new Deno.Command(Deno.execPath(), {
+    args: [
+      ...["test", "--lock=tests/deno.lock", "--no-prompt", "--allow-all", "--parallel"],
+      ...["--preload=tests/support/time_limit.ts", ...files],
+    ],
+    env: { LEASED_TESTS_EFFORT: `${EFFORT}`, LEASED_TESTS_LIMIT_MS: `${LIMIT_MS}` },
+    stdout: "inherit",
+    stderr: "inherit",
+  }).output();
+  return success;
+}
+
 /** @returns The number of cases that failed. */
 async function playAlone(transcript: Transcript, disturbance: Disturbance): Promise<number> {
   const entries = entriesOf(disturbance, transcript.name);
@@ -68,7 +91,7 @@ async function playAlone(transcript: Transcript, disturbance: Disturbance): Prom
 const files = transcripts.map(({ name }) => name);
 const names = disturbances.map(({ name }) => name);
 let failures = 0;
-for (const disturbance of disturbances) {
+for (const disturbance of isEffortAlone ? [] : disturbances) {
   if (!isChosen(disturbance.name, names)) continue;
   const before = failures;
   for (const transcript of transcripts) {
@@ -83,4 +106,5 @@ if (words.length === 0) {
     report(`${entry.file}: "${entry.start}" needs no exception for "${entry.by}"`);
   }
 }
+if ((words.length === 0 || isEffortAlone) && !await repeat()) failures++;
 Deno.exit(failures === 0 ? 0 : 1);

@@ -98,7 +98,8 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["a write is given up when its bytes come again in pieces", "if (session === null || session.isWriting || !isOver) return;", "if (session === null || !isOver) return;"],
   ]),
   ...faults("protocol/row_wait.ts", TESTS, [
-    ["replies of requests that failed ahead of their turn are sent", "    reply.length = length;", ""],
+    ["a parked request keeps what it replied, and those behind it that failed ahead of their turn", "  reply.length = replyStart;", ""],
+    ["a connection waits for the next operation, too", "    cache.parking!.hasParked = false;", ""],
   ]),
   ...faults("store/operations/lookup.ts", TESTS, [
     ["an absent row is asked for again", "return item !== NO_ITEM && (!this.#links.isDead(item) || this.#links.isAbsent(item));", "return item !== NO_ITEM && !this.#links.isDead(item);"],

@@ -33,6 +33,7 @@ export const KNOWN_NEEDS: Readonly<Record<string, number>> = {
   "pymemcache": 4,
   "pymemcache's HashClient": 1,
   "python3": 2,
+  "python3's sqlite3": 1,
   "root": 1,
   "saslpasswd2": 10,
   "script": 3,

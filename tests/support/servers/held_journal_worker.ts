@@ -24,7 +24,7 @@ function isHeld(): boolean {
 }
 
 self.onmessage = async ({ data }: MessageEvent<JournalStart>) => {
-  ({ folder } = data);
+  ({ stateDir: folder } = data);
   await import("../../../lib/journal/journal_worker.ts");
   self.dispatchEvent(new MessageEvent("message", { data }));
 };

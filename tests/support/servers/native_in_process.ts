@@ -13,7 +13,7 @@ import { waitingFor } from "../waiting.ts";
 /** Options of a native transport of one thread. */
 export const NATIVE_OPTIONS: TransportOptions = {
   threads: 1,
-  backlog: 64,
+  listenBacklog: 64,
   maxconnsFast: true,
   idleTimeoutSec: 0,
   sendTimeoutSec: 60,

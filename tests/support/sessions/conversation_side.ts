@@ -88,7 +88,8 @@ export class ConversationSide implements Side, Disposable {
     const facts = { ...FACTS, unixMs: FACTS.unixMs + clockMs };
     const command = readCommand([...OPTIONS, ...options], facts);
     if (command.kind !== "run") throw new Error(`Cannot start with ${options.join(" ")}`);
-    const { settings, store } = command.options;
+    const { options: settings } = command;
+    const { store } = settings;
     const memory = createSharedMemory({
       ...saved === undefined ? store : saved.optionsFrom(store, 0),
       rows: store.rows && { ...store.rows, rightFrom },
@@ -109,7 +110,7 @@ export class ConversationSide implements Side, Disposable {
 
   /** Checks a password of a user file without hashes, at once or when the test says so. */
   #authenticate(owner: ConnectionId, { user, password }: Credentials): void {
-    const users = readUserFile(this.thread.settings.authFile!);
+    const users = readUserFile(this.thread.settings.authFile);
     const right = users.get(latin1(user))?.find(({ secret }) => secret === latin1(password));
     const deliver = (): void => {
       const verdicts = new Verdicts(this.shared.verdicts!, this.thread.connections);

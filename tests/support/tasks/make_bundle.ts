@@ -15,6 +15,7 @@ const LOADED: Readonly<Record<string, string>> = {
   "lib/journal/journal_worker": "journal_worker",
   "lib/snapshot/read_worker": "read_worker",
   "lib/rows/database_worker": "database_worker",
+  "lib/databases/sqlite/query_worker": "query_worker",
   "lib/databases/postgres/backend": "postgres/backend",
 };
 

@@ -4,9 +4,9 @@ import { readSources } from "../sources.ts";
 
 /** Test files that start nothing and take many seconds all the same: `deno task test` runs them. */
 const SLOW = new RegExp(
-  "^tests/(?:fuzz/|transcripts/disturbances/|model_test|versions_test|hash_flooding_test|lib/(?:auth/authenticator|journal/journal_loop)_test|" +
+  "^tests/(?:fuzz/|transcripts/disturbances/|model_test|versions_test|hash_flooding_test|lib/(?:auth/authenticator|cli/option_roles|journal/(?:journal_loop|token_journal)|snapshot/snapshot_reader)_test|" +
     "protocol/(?:allocation|bounds|printed_keys|reply/given_back|request_state|restart|same_item|slices|work_budget|text/lists|traces)_test|" +
-    "store/(?:cache|chaos|items/long_values|operations/(?:item_state|long_copies)|snapshot/hostile_tables)_test|" +
+    "store/(?:cache|chaos|items/(?:hits|long_values)|memory/hot_keys|operations/(?:item_state|long_copies)|snapshot/(?:hostile_tables|snapshot_operations))_test|" +
     "store/space/(?:eviction|eviction_quality|page_mover)_test)",
 );
 /** Of support: files that start processes, or threads that serve. */
@@ -35,6 +35,7 @@ const { code } = await new Deno.Command(Deno.execPath(), {
     ...["test", "--lock=tests/deno.lock", "--no-prompt", "--no-check", "--allow-all", "--parallel"],
     ...["--preload=tests/support/time_limit.ts", "--reporter=dot", ...Deno.args, ...files],
   ],
+  env: { LEASED_TESTS_EFFORT: "0.3" },
   stdout: "inherit",
   stderr: "inherit",
 }).output();
