@@ -72,7 +72,6 @@ export class PostgresBackend implements Backend {
   readonly #names: TableNames;
   readonly #timeoutMs: number;
   readonly #nowUnixMs: () => number;
-  #types: ColumnTypes;
   #statements: Statements;
   readonly #writes: Writes;
   /** Those whose tables are followed. */
@@ -96,9 +95,8 @@ export class PostgresBackend implements Backend {
     this.#logPool = new Pool(place, 1);
     this.#viewPool = new Pool(place, VIEW_CONNECTIONS_MAX);
     this.#names = names;
-    this.#types = types;
     this.#statements = statementsFor(names, types);
-    this.#writes = new Writes(this.#pool, types, this.#statements, nowUnixMs);
+    this.#writes = new Writes(this.#pool, this.#statements, nowUnixMs);
     this.#timeoutMs = place.timeoutMs;
     this.#nowUnixMs = nowUnixMs;
     this.#views = PostgresViews.none(this.#viewPool, names, nowUnixMs);
@@ -199,8 +197,9 @@ export class PostgresBackend implements Backend {
   }
 
   async #readTogether(keys: readonly string[]): Promise<readonly Found[]> {
-    const stored = arrayOf(keys.map((key) => storedAs(latin1Bytes(key), this.#types.key) ?? null));
-    const rows = await this.#pool.query(this.#statements.read, [stored]);
+    const { types, read } = this.#statements;
+    const stored = arrayOf(keys.map((key) => storedAs(latin1Bytes(key), types.key) ?? null));
+    const rows = await this.#pool.query(read, [stored]);
     const epoch = Number(rows[0]!["epoch"]);
     const byKey = new Map<string, Found>();
     const nowUnixMs = this.#nowUnixMs();
@@ -222,11 +221,10 @@ export class PostgresBackend implements Backend {
   async check(): Promise<void> {
     if (this.#isReadOnly) throw new Error(READ_ONLY);
     const types = await this.#pool.use((session) => readColumnTypes(session, this.#names));
-    const { key, value } = this.#types;
+    const { key, value } = this.#statements.types;
     if (types.key === key && types.value === value) return;
-    this.#types = types;
     this.#statements = statementsFor(this.#names, types);
-    this.#writes.use(types, this.#statements);
+    this.#writes.use(this.#statements);
   }
 
   openChanges(evicts: boolean): Promise<ChangeStream> {

@@ -8,8 +8,9 @@ import {
 } from "../base/backend.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";
 import { reasonOf } from "../../process/reason.ts";
-import { type ColumnTypes, type Stored, storedAs } from "./columns.ts";
+import { type Stored, storedAs } from "./columns.ts";
 import type { Parameter } from "./session.ts";
+import type { Statements } from "./statements.ts";
 
 /** A key that the group writes: its last change, and the tokens of all its changes. */
 interface Target {
@@ -29,20 +30,21 @@ interface Target {
 /** The writes of one transaction: which of them change something, and the parameters of the statement that does. */
 export class WriteGroup {
   readonly writes: readonly Write[];
+  /** Those that its values are encoded for: columns of other types have others. */
+  readonly statements: Statements;
   /** Whether a change depends on the row: all rows must be locked and read first. */
   readonly isComputed: boolean;
   /** The results; undefined: it depends on the statement. */
   readonly results: (WriteResult | undefined)[];
-  readonly #types: ColumnTypes;
   readonly #targets = new Map<string, Target>();
 
-  constructor(writes: readonly Write[], types: ColumnTypes) {
+  constructor(writes: readonly Write[], statements: Statements) {
     this.writes = writes;
     this.results = writes.map(() => undefined);
-    this.#types = types;
+    this.statements = statements;
     this.isComputed = writes.some(({ edit }) => typeof edit === "function");
     for (const [index, { key }] of writes.entries()) {
-      const stored = storedAs(latin1Bytes(key), types.key);
+      const stored = storedAs(latin1Bytes(key), statements.types.key);
       if (stored === undefined) {
         this.results[index] = failed("the key is not UTF-8 without zero bytes");
       } else if (!this.#targets.has(key)) {
@@ -95,7 +97,7 @@ export class WriteGroup {
   #decideOne(target: Target, index: number, change: Change | null): WriteResult | undefined {
     if (change === null) return { kind: "refused", row: target.row };
     const isDelete = change === "delete";
-    const value = isDelete ? null : storedAs(change.data, this.#types.value);
+    const value = isDelete ? null : storedAs(change.data, this.statements.types.value);
     if (value === undefined) return failed("the value is not UTF-8 without zero bytes");
     target.version++;
     target.row = isDelete ? null : { ...change, version: target.version };
@@ -110,14 +112,8 @@ export class WriteGroup {
    * The parameters of the statement that writes, in its order; null: nothing changes.
    *
    * @param lockTimeout How long the statement waits for a lock, in milliseconds; "0": without a bound of its own.
-   * @param hasExpiry Whether the table has a column for expiry times.
    */
-  parameters(
-    epoch: number,
-    nowUnixMs: number,
-    lockTimeout: string,
-    hasExpiry = false,
-  ): readonly Parameter[] | null {
+  parameters(epoch: number, nowUnixMs: number, lockTimeout: string): readonly Parameter[] | null {
     const changed = [...this.#targets.values()].filter(({ changes }) => changes.length > 0);
     if (changed.length === 0) return null;
     const tokens: number[] = [];
@@ -130,6 +126,7 @@ export class WriteGroup {
         behind.push(changes.length - 1 - order);
       }
     }
+    const hasExpiry = this.statements.expire !== "";
     return [
       epoch,
       arrayOf(changed.map(({ key }) => key)),

@@ -8,7 +8,7 @@ import type { ResultRow, Session } from "./session.ts";
 export const LOCK_EPOCH = "SELECT epoch, set_config('lock_timeout', $2, true) FROM leased_proxy " +
   "WHERE epoch = $1 FOR SHARE";
 
-/** The SQL statements of a backend. */
+/** The SQL statements of a backend, and the types of columns that their parameters are encoded for. */
 export type Statements = ReturnType<typeof statementsFor>;
 
 // deno-lint-ignore explicit-function-return-type -- its keys are its type
@@ -29,6 +29,7 @@ export function statementsFor(names: TableNames, types: ColumnTypes) {
   const sameType = `CASE WHEN true THEN input.value ELSE row.${value} END`;
   const rowOfTable = `(${key}, ${flags}, ${value}, ${version}${list})`;
   return {
+    types,
     read: `SELECT ${columns}, origin.epoch AS epoch FROM leased_proxy AS origin ` +
       `LEFT JOIN ${table} AS row ON row.${key} = ANY ($1::${types.key}[])`,
     lockRows: `SELECT ${columns}, 0 AS epoch FROM ${table} AS row ` +

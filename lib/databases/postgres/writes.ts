@@ -3,7 +3,7 @@ import { POSTPONED } from "../base/found.ts";
 import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import { pause } from "../../process/pause.ts";
 import { reasonOf } from "../../process/reason.ts";
-import { bytesOf, type ColumnTypes, storedAs } from "./columns.ts";
+import { bytesOf, storedAs } from "./columns.ts";
 import { arrayOf, failed, WriteGroup } from "./group.ts";
 import type { Pool } from "./pool.ts";
 import {
@@ -51,7 +51,6 @@ interface Progress {
 /** The writes of a backend: groups, each in a transaction, and their outcomes. */
 export class Writes {
   readonly #pool: Pool;
-  #types: ColumnTypes;
   #statements: Statements;
   readonly #timeoutMs: number;
   readonly #nowUnixMs: () => number;
@@ -60,20 +59,17 @@ export class Writes {
 
   constructor(
     pool: Pool,
-    types: ColumnTypes,
     statements: Statements,
     nowUnixMs: () => number,
   ) {
     this.#pool = pool;
-    this.#types = types;
     this.#statements = statements;
     this.#timeoutMs = pool.settings.timeoutMs;
     this.#nowUnixMs = nowUnixMs;
   }
 
   /** Writes to columns of other types from here on. */
-  use(types: ColumnTypes, statements: Statements): void {
-    this.#types = types;
+  use(statements: Statements): void {
     this.#statements = statements;
   }
 
@@ -88,7 +84,7 @@ export class Writes {
     untilMs = this.#endOfTime(writes),
     attempts = INSERTIONS_MAX,
   ): Promise<readonly WriteResult[]> {
-    const group = new WriteGroup(writes, this.#types);
+    const group = new WriteGroup(writes, this.#statements);
     const progress: Progress = { untilMs, process: null };
     try {
       const left = await this.#pool.use(
@@ -155,10 +151,9 @@ export class Writes {
     untilMs: number,
     reason: string,
   ): Promise<readonly WriteResult[]> {
-    const keys = arrayOf(
-      writes.map(({ key }) => storedAs(latin1Bytes(key), this.#types.key) ?? null),
-    );
-    const rows = await this.#pool.query(this.#statements.lockedRows, [keys]);
+    const { types, lockedRows } = this.#statements;
+    const keys = arrayOf(writes.map(({ key }) => storedAs(latin1Bytes(key), types.key) ?? null));
+    const rows = await this.#pool.query(lockedRows, [keys]);
     const locked = new Set(rows.map((row) => latin1Text(bytesOf(row["key"]))));
     const hasTime = !isOver(untilMs);
     // A row that another session inserts is locked, and cannot be seen.
@@ -186,7 +181,7 @@ export class Writes {
     epoch: number,
     progress: Progress,
   ): Promise<WriteResult | number[]> {
-    const { owners } = group;
+    const { owners, statements } = group;
     const partMs = Math.ceil(this.#timeoutMs / LOCK_WAITS);
     // Longer than the wait for a lock, after which a group continues.
     const boundMs = Math.ceil(Math.max(progress.untilMs - performance.now(), partMs)) + partMs;
@@ -202,7 +197,7 @@ export class Writes {
         // In this order: after the wait for the lock the rows are read again.
         const [[origin], rows] = await Promise.all([
           session.query(LOCK_EPOCH, [epoch, lockTimeout]),
-          session.query(this.#statements.lockRows, [group.keys]),
+          session.query(statements.lockRows, [group.keys]),
           ...begun.splice(0),
         ]);
         if (origin === undefined) {
@@ -215,19 +210,14 @@ export class Writes {
         }
       }
       group.decide();
-      const parameters = group.parameters(
-        epoch,
-        this.#nowUnixMs(),
-        lockTimeout,
-        this.#statements.expire !== "",
-      );
+      const parameters = group.parameters(epoch, this.#nowUnixMs(), lockTimeout);
       if (parameters === null) {
         if (hasBegun) await session.rollBack();
         return group.committed(new Map());
       }
       progress.process = session.process;
       const [rows, isCommitted] = await Promise.all([
-        session.query(this.#statements.write, parameters),
+        session.query(statements.write, parameters),
         hasBegun ? session.commit() : true,
         ...begun,
       ]);

@@ -2,11 +2,14 @@
 import { latin1Text } from "../../../store/base/bytes.ts";
 import { assertEquals } from "@std/assert";
 import type { Change, Edit, Write, WriteResult } from "../../../lib/databases/base/backend.ts";
-import { bytesOf, type ColumnTypes, storedAs } from "../../../lib/databases/postgres/columns.ts";
+import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";
+import { bytesOf, storedAs } from "../../../lib/databases/postgres/columns.ts";
 import { arrayOf, failed, WriteGroup } from "../../../lib/databases/postgres/group.ts";
+import { statementsFor } from "../../../lib/databases/postgres/statements.ts";
 
-const BYTEA: ColumnTypes = { key: "bytea", value: "bytea" };
-const TEXT: ColumnTypes = { key: "text", value: "text" };
+const BYTEA = statementsFor(DEFAULT_TABLE, { key: "bytea", value: "bytea" });
+const WITH_TIMES = statementsFor({ ...DEFAULT_TABLE, expiry: "expires" }, BYTEA.types);
+const TEXT = statementsFor(DEFAULT_TABLE, { key: "text", value: "text" });
 const EPOCH = 7;
 const NOW_MS = 1000;
 
@@ -23,15 +26,16 @@ function set(text: string, more: Partial<Exclude<Change, "delete">> = {}): Chang
 }
 
 Deno.test("the parameters of a group: each key once, with its last change and the tokens of all", () => {
-  const group = new WriteGroup([
+  const writes = [
     writeOf("a", 11, set("one", { flags: 3 })),
     writeOf("b", 12, "delete"),
     writeOf("a", 13, set("two", { flags: 4, expiresUnixSec: 99 })),
     writeOf("c", 14, set("")),
-  ], BYTEA);
+  ];
+  const group = new WriteGroup(writes, WITH_TIMES);
   assertEquals([group.isComputed, group.keys], [false, '{"\\\\x61","\\\\x62","\\\\x63"}']);
   group.decide();
-  assertEquals(group.parameters(EPOCH, NOW_MS, "50", true), [
+  assertEquals(group.parameters(EPOCH, NOW_MS, "50"), [
     EPOCH,
     '{"\\\\x61","\\\\x62","\\\\x63"}',
     "{4,0,0}",
@@ -45,7 +49,9 @@ Deno.test("the parameters of a group: each key once, with its last change and th
     "50",
     "{99,0,0}",
   ]);
-  assertEquals(group.parameters(EPOCH, NOW_MS, "50")!.length, 11, "a table without times");
+  const timeless = new WriteGroup(writes, BYTEA);
+  timeless.decide();
+  assertEquals(timeless.parameters(EPOCH, NOW_MS, "50")!.length, 11, "a table without times");
   assertEquals(group.committed(new Map([[11, 1], [13, 2], [14, 1]])), [1]);
   assertEquals(group.end(failed("rest")), [
     { kind: "committed", version: 1 },

@@ -14,6 +14,7 @@ const NOW_MS = 1_000;
 const TIMEOUT_MS = 80_000;
 const PROCESS = { pid: 42, startedAt: "noon" };
 const STATEMENTS = {
+  types: { key: "text", value: "text" },
   write: "WRITE",
   lockRows: "LOCK ROWS",
   lockedRows: "LOCKED ROWS",
@@ -35,6 +36,8 @@ class Server {
   /** Statements in their order, with those of their parameters that differ. */
   readonly asked: string[] = [];
   readonly writes: Writes;
+  /** Until then all sessions are in use. */
+  isFree = Promise.resolve();
   readonly #answers: [statement: string, answer: Answer][];
 
   constructor(
@@ -50,15 +53,13 @@ class Server {
     };
     const pool = {
       settings: { url: "", timeoutMs },
-      use: (run: (used: typeof session) => unknown) => run(session),
+      use: async (run: (used: typeof session) => unknown) => {
+        await this.isFree;
+        return run(session);
+      },
       query: session.query,
     };
-    this.writes = new Writes(
-      pool as unknown as Pool,
-      { key: "text", value: "text" },
-      STATEMENTS,
-      () => NOW_MS,
-    );
+    this.writes = new Writes(pool as unknown as Pool, STATEMENTS, () => NOW_MS);
   }
 
   #answer(text: string, parameters: readonly unknown[]): Promise<unknown> {
@@ -288,6 +289,20 @@ for (const [name, [writes, answers, results, asked]] of Object.entries(CASES)) {
     assertEquals(server.asked.map((each) => each.replace(/^begin .*/, "begin")), asked);
   });
 }
+
+Deno.test("a write is sent by the statement that its values are encoded for, whatever the columns become", async () => {
+  for (const edit of [set("x"), computed]) {
+    const server = new Server([["epoch", [{ epoch: EPOCH }]], ["write", written(1)]]);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    server.isFree = promise;
+    const waiting = server.writes.write([write("a", 1, { edit })], EPOCH);
+    const types = { key: "bytea", value: "bytea" } as const;
+    server.writes.use({ ...STATEMENTS, types, write: "OTHER", lockRows: "OTHER" });
+    resolve();
+    assertEquals(await waiting, [committed(1)]);
+    assertEquals(server.asked.at(edit === computed ? -2 : -1), 'write 7 {"a"} 0');
+  }
+});
 
 Deno.test("a later write of a key does not overtake one that is postponed", async () => {
   // Halves, of which the first one waits for a lock past its time.
