@@ -51,6 +51,7 @@ export async function openBackend(options: DatabaseOptions): Promise<Backend> {
   return await openPostgres(database.url, names, {
     connectionsMax: options.dbConnections,
     timeoutMs: dbTimeoutMs,
+    resultBytesMax: options.resultBytesMax,
   });
 }
 

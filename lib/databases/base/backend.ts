@@ -256,4 +256,6 @@ export interface PostgresSettings {
   readonly timeoutMs: number;
   /** Returns the time that is stored beside a used token, in Unix milliseconds. */
   readonly nowUnixMs?: () => number;
+  /** Most bytes of a view's value; left out: there is no limit. */
+  readonly resultBytesMax?: number | undefined;
 }

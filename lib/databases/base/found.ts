@@ -3,6 +3,8 @@ import { type Found, hasExpired, type WriteResult } from "./backend.ts";
 
 /** Views have no versions: they cannot be written. */
 const VIEW_VERSION = 1;
+/** Shortest text of a row in an array, with its comma: `{"":0},`. */
+const ROW_BYTES_MIN = 7;
 
 export const POSTPONED: WriteResult = { kind: "postponed" };
 
@@ -48,4 +50,14 @@ export function resultOf(
 /** Returns the result of a view that cannot be read. @param reason Without the view's name. */
 export function problemOf(view: View, reason: string, epoch: number): Found {
   return { row: null, version: 0, epoch, isKept: false, problem: `view ${view.name}: ${reason}` };
+}
+
+/** Returns why a result is not used. @param bytesMax Most bytes of a value. */
+export function tooLarge(bytesMax: number): string {
+  return `its result is too large: more than ${bytesMax} bytes (-I)`;
+}
+
+/** Returns the most rows of an array that has no more bytes. */
+export function rowsMax(bytesMax: number): number {
+  return Math.floor(bytesMax / ROW_BYTES_MIN);
 }

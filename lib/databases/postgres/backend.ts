@@ -25,7 +25,7 @@ import {
 } from "./session.ts";
 import { flushToEnd, type LogEnd, missingSetting, readEnd, unboundedLog } from "./slot.ts";
 import { foundIn, type Statements, statementsFor } from "./statements.ts";
-import { PostgresViews } from "./views.ts";
+import { PostgresViews, type ViewReading } from "./views.ts";
 import { READ_ONLY, STATEMENTS_IN_WRITE, Writes } from "./writes.ts";
 import { Views } from "../views/view.ts";
 import { reasonOf } from "../../process/reason.ts";
@@ -74,6 +74,7 @@ export class PostgresBackend implements Backend {
   readonly #nowUnixMs: () => number;
   #statements: Statements;
   readonly #writes: Writes;
+  readonly #viewReading: ViewReading;
   /** Those whose tables are followed. */
   #views: PostgresViews;
   /** The log that was opened last. */
@@ -88,7 +89,7 @@ export class PostgresBackend implements Backend {
     place: Place,
     types: ColumnTypes,
     names: TableNames,
-    { connectionsMax, nowUnixMs = Date.now }: PostgresSettings,
+    { connectionsMax, nowUnixMs = Date.now, resultBytesMax = Infinity }: PostgresSettings,
   ) {
     this.#pool = new Pool(place, connectionsMax);
     this.#originPool = new Pool(place, 1);
@@ -99,7 +100,8 @@ export class PostgresBackend implements Backend {
     this.#writes = new Writes(this.#pool, this.#statements, nowUnixMs);
     this.#timeoutMs = place.timeoutMs;
     this.#nowUnixMs = nowUnixMs;
-    this.#views = PostgresViews.none(this.#viewPool, names, nowUnixMs);
+    this.#viewReading = { bytesMax: resultBytesMax, nowUnixMs };
+    this.#views = PostgresViews.none(this.#viewPool, names, this.#viewReading);
   }
 
   async lockOrigin(): Promise<boolean> {
@@ -254,7 +256,7 @@ export class PostgresBackend implements Backend {
         this.#viewPool,
         views,
         this.#names,
-        this.#nowUnixMs,
+        this.#viewReading,
       );
       await this.#changes?.followOthers(prepared);
       return this.#views = prepared;

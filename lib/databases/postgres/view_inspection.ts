@@ -2,6 +2,7 @@ import { reasonOf } from "../../process/reason.ts";
 import type { ParameterType } from "../views/parameter_type.ts";
 import { type View, withParameters } from "../views/view.ts";
 import type { InspectedView } from "../base/backend.ts";
+import { rowsMax } from "../base/found.ts";
 import { quotedNames, type TableNames } from "../base/table.ts";
 import {
   CHILDREN,
@@ -29,6 +30,8 @@ const NAME = "leased_view";
 const CODED_NAME = /u&"/i;
 /** The row of a view's result: no name that a column of it would have. */
 const ROW = '"the row of leased"';
+/** Longest value of the server. */
+const RESULT_BYTES_MAX = 2 ** 30;
 const TABLE = "SELECT oid::text AS oid, oid = to_regclass($2) AS is_rows, " +
   "relkind = 'r' AND NOT relispartition AS is_table, relpersistence = 'p' AS is_logged, " +
   `${IDENTITY_COLUMNS} AS identity, ${IS_PUBLISHED} AS is_published, ${HAS_PUBLICATION} AS has_publication FROM pg_class WHERE oid = to_regclass($1)`;
@@ -51,15 +54,28 @@ export interface InspectedPostgresView extends InspectedView {
   readonly check: KeyCheck;
 }
 
-/** Returns the statement that makes a view's value: the column `data`, in bytes. */
-export function statementOf(view: View): string {
+/**
+ * Returns the statement that makes a view's value: the column `data`, in bytes; null: a NULL, or more bytes than fit,
+ * and then `isTooLarge` is true.
+ *
+ * @param bytesMax Most bytes of the value.
+ */
+export function statementOf(view: View, bytesMax = RESULT_BYTES_MAX): string {
+  const most = Math.min(bytesMax, RESULT_BYTES_MAX);
+  return `SELECT octet_length(data) > ${most} AS "isTooLarge", ` +
+    `CASE WHEN octet_length(data) <= ${most} THEN data END AS data FROM (${
+      valueOf(view, most)
+    }) AS value`;
+}
+
+function valueOf(view: View, bytesMax: number): string {
   const query = withParameters(view, (index) => `$${index + 1}`);
   switch (view.result) {
     case "object":
       return `SELECT convert_to(row_to_json(${ROW})::text, 'UTF8') AS data FROM (${query}\n) AS ${ROW} LIMIT 1`;
     case "array":
       return `SELECT convert_to('[' || coalesce(string_agg(row_to_json(${ROW})::text, ','), '') || ']', 'UTF8') AS data ` +
-        `FROM (${query}\n) AS ${ROW}`;
+        `FROM (SELECT * FROM (${query}\n) AS q LIMIT ${rowsMax(bytesMax) + 1}) AS ${ROW}`;
     case "raw":
       return `SELECT convert_to(q.value::text, 'UTF8') AS data FROM (${query}\n) AS q (value) LIMIT 1`;
   }

@@ -1,4 +1,4 @@
-import { problemOf, resultOf } from "../base/found.ts";
+import { problemOf, resultOf, tooLarge } from "../base/found.ts";
 import { reasonOf } from "../../process/reason.ts";
 import { isCanonical, type ParameterType, textOf } from "../views/parameter_type.ts";
 import { type BrokenView, mistakesOf, type View, Views, ViewsError } from "../views/view.ts";
@@ -15,12 +15,19 @@ const EPOCH = "SELECT epoch FROM leased_proxy";
 /** Time-outs of statements that the inspection of a view may take. */
 const STATEMENTS_IN_INSPECTION = 2;
 
+/** How values of views are made. */
+export interface ViewReading {
+  /** Most bytes of a value. */
+  readonly bytesMax: number;
+  readonly nowUnixMs: () => number;
+}
+
 /** Views of PostgreSQL: their queries, in sessions of their own, so that a slow one keeps no row waiting. */
 export class PostgresViews implements PreparedViews {
   readonly #pool: Pool;
   readonly #views: Views;
   readonly #names: TableNames;
-  readonly #nowUnixMs: () => number;
+  readonly #reading: ViewReading;
   readonly #words: string;
   #followed: Followed;
   #broken: readonly BrokenView[] = [];
@@ -32,19 +39,19 @@ export class PostgresViews implements PreparedViews {
     pool: Pool,
     views: Views,
     names: TableNames,
-    nowUnixMs: () => number,
+    reading: ViewReading,
   ) {
     this.#pool = pool;
     this.#views = views;
     this.#names = names;
-    this.#nowUnixMs = nowUnixMs;
+    this.#reading = reading;
     this.#words = catalogWords(names, views);
     this.#followed = { words: this.#words, mapping: new ViewMapping(Views.NONE), state: "" };
   }
 
   /** No views: the catalog counts as far as the table of rows depends on it. */
-  static none(pool: Pool, names: TableNames, nowUnixMs: () => number): PostgresViews {
-    return new PostgresViews(pool, Views.NONE, names, nowUnixMs);
+  static none(pool: Pool, names: TableNames, reading: ViewReading): PostgresViews {
+    return new PostgresViews(pool, Views.NONE, names, reading);
   }
 
   /** @throws ViewsError names what the server refuses, and what its log would not have. */
@@ -52,9 +59,9 @@ export class PostgresViews implements PreparedViews {
     pool: Pool,
     views: Views,
     names: TableNames,
-    nowUnixMs: () => number,
+    reading: ViewReading,
   ): Promise<PostgresViews> {
-    const prepared = new PostgresViews(pool, views, names, nowUnixMs);
+    const prepared = new PostgresViews(pool, views, names, reading);
     await prepared.inspect();
     const { broken } = prepared;
     if (broken.length > 0) throw new ViewsError(views.path, mistakesOf(broken));
@@ -118,6 +125,7 @@ export class PostgresViews implements PreparedViews {
 
   /** @returns Null: a view has failed, and which one is not known. */
   async #read(session: Session, keys: readonly ViewKey[]): Promise<Found[] | null> {
+    const { bytesMax } = this.#reading;
     // Before the transaction, which a text that is no value would end.
     const checks = await settled(keys.map((key) => this.#isAsked(session, key)));
     const [, asked, ...results] = await settled([
@@ -125,7 +133,7 @@ export class PostgresViews implements PreparedViews {
       session.query(EPOCH),
       ...keys.map(({ view, values }, index) =>
         checks[index]!.value === true
-          ? session.query(statementOf(view), values.map((value) => textOf(value)))
+          ? session.query(statementOf(view, bytesMax), values.map((value) => textOf(value)))
           : Promise.resolve([])
       ),
       session.query("COMMIT"),
@@ -151,8 +159,10 @@ export class PostgresViews implements PreparedViews {
   }
 
   #found([row]: readonly ResultRow[], view: View, epoch: number): Found {
+    const { bytesMax, nowUnixMs } = this.#reading;
+    if (row?.["isTooLarge"]) return problemOf(view, tooLarge(bytesMax), epoch);
     const data = row?.["data"] as Uint8Array | null | undefined;
-    const found = resultOf(data ?? null, view, epoch, this.#nowUnixMs());
+    const found = resultOf(data ?? null, view, epoch, nowUnixMs());
     const broken = this.#broken.find((each) => each.view === view);
     if (broken === undefined) return found;
     return this.#byView.has(view)

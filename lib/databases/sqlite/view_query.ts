@@ -1,14 +1,19 @@
 import { DatabaseSync, type SQLOutputValue, type StatementSync } from "node:sqlite";
 import { reasonOf } from "../../process/reason.ts";
+import { rowsMax, tooLarge } from "../base/found.ts";
 import type { ViewResult } from "../views/view.ts";
 
-/** Shortest text of a row in an array, with its comma: `{"":0},`. */
-const ROW_BYTES_MIN = 7;
 /** Longest text that the runtime can make. */
 const BYTES_MAX = 2 ** 29;
+/** What the last column says: a text of the row has the character NUL, at which the runtime would cut it. */
+const HAS_NUL = 1n;
+/** What it says in the row behind the others: without that row, an error has ended them. */
+const IS_END = 2n;
+const NUL = "a text in its result has the character NUL";
 
 /** A view's query, for a thread. Plain data. */
 export interface ViewQuery {
+  /** A SELECT without a LIMIT of its own. */
   readonly sql: string;
   readonly parameters: readonly (string | bigint | null)[];
   readonly result: ViewResult;
@@ -32,7 +37,7 @@ export interface QueryAnswer {
 export class ViewQueries implements Disposable {
   readonly #database: DatabaseSync;
   readonly #epoch: StatementSync;
-  readonly #statements = new Map<string, StatementSync>();
+  readonly #readings = new Map<string, Reading>();
   #generation = 0;
 
   /** @throws SQLite's error. */
@@ -60,28 +65,57 @@ export class ViewQueries implements Disposable {
     return (this.#epoch.get() as { epoch: number }).epoch;
   }
 
-  /** Reads rows in one call: an error in the middle of `iterate` would look like the end. */
-  #textOf({ sql, parameters, result, bytesMax, generation }: ViewQuery): string | null {
-    if (result !== "array") {
-      const row = this.#statement(sql, generation).get(...parameters) as Row | undefined;
-      return row === undefined ? null : result === "raw" ? rawText(row) : jsonOf(row);
-    }
-    const rowsMax = Math.floor(Math.min(bytesMax, BYTES_MAX) / ROW_BYTES_MIN);
-    const bounded = this.#statement(`${sql} LIMIT ${rowsMax + 1}`, generation);
-    const rows = bounded.all(...parameters) as Row[];
-    if (rows.length > rowsMax) throw new Error(`its result is too large: ${rowsMax} rows and more`);
-    return `[${rows.map(jsonOf).join(",")}]`;
+  #textOf(query: ViewQuery): string | null {
+    if (query.result === "array") return this.#arrayOf(query);
+    const { statement, names, mark } = this.#reading(query, 1);
+    const row = statement.get(...query.parameters) as Row | undefined;
+    if (row === undefined || row[mark] === IS_END) return null;
+    if (row[mark] === HAS_NUL) throw new Error(NUL);
+    const text = query.result === "raw" ? rawText(row, names) : jsonOf(row, names);
+    if (text !== null && text.length > query.bytesMax) throw new Error(tooLarge(query.bytesMax));
+    return text;
   }
 
-  #statement(sql: string, generation: number): StatementSync {
-    if (generation !== this.#generation) this.#statements.clear();
+  #arrayOf(query: ViewQuery): string {
+    const bytesMax = Math.min(query.bytesMax, BYTES_MAX);
+    const { statement, names, mark } = this.#reading(query, rowsMax(bytesMax) + 1);
+    const texts: string[] = [];
+    let bytes = 1;
+    for (const row of statement.iterate(...query.parameters) as Iterable<Row>) {
+      if (row[mark] === IS_END) return `[${texts.join(",")}]`;
+      if (row[mark] === HAS_NUL) throw new Error(NUL);
+      const text = jsonOf(row, names);
+      texts.push(text);
+      // A letter has a byte at least; the exact length is that of the whole text.
+      bytes += text.length + 1;
+      if (bytes > bytesMax) throw new Error(tooLarge(bytesMax));
+    }
+    // `iterate` hides the error that has ended it, and `all` throws it.
+    statement.all(...query.parameters);
+    throw new Error("its rows ended with an error that did not come again");
+  }
+
+  /** Returns the statement that reads a query's rows, and one behind them. */
+  #reading({ sql, generation }: ViewQuery, limit: number): Reading {
+    if (generation !== this.#generation) this.#readings.clear();
     this.#generation = generation;
-    const before = this.#statements.get(sql);
+    const before = this.#readings.get(sql);
     if (before !== undefined) return before;
-    const statement = this.#database.prepare(sql);
+    // The epoch was read before: by that the connection has learnt the schema of now.
+    const names = this.#database.prepare(sql).columns().map(({ name }) => name);
+    const mark = markBeside(names);
+    const texts = names.map(quoted).map((name) =>
+      `typeof(${name}) = 'text' AND instr(${name}, char(0))`
+    );
+    const statement = this.#database.prepare(
+      `WITH result AS MATERIALIZED (${sql} LIMIT ${limit}) ` +
+        `SELECT *, ${texts.join(" OR ")} AS ${mark} FROM result ` +
+        `UNION ALL SELECT ${names.map(() => "NULL").join(", ")}, ${IS_END}`,
+    );
     statement.setReadBigInts(true);
-    this.#statements.set(sql, statement);
-    return statement;
+    const reading = { statement, names, mark };
+    this.#readings.set(sql, reading);
+    return reading;
   }
 
   [Symbol.dispose](): void {
@@ -91,23 +125,45 @@ export class ViewQueries implements Disposable {
 
 type Row = Record<string, SQLOutputValue>;
 
-function rawText(row: Row): string | null {
-  const [value] = Object.values(row);
+/** How the rows of a query are read. */
+interface Reading {
+  readonly statement: StatementSync;
+  /** The query's columns. */
+  readonly names: readonly string[];
+  /** The column behind them. */
+  readonly mark: string;
+}
+
+/** Returns a name that no column has. */
+function markBeside(names: readonly string[]): string {
+  let mark = "mark";
+  while (names.some((name) => name.toLowerCase() === mark)) mark += "_";
+  return mark;
+}
+
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+function rawText(row: Row, [name]: readonly string[]): string | null {
+  const value = row[name!];
   if (value === null || value === undefined) return null;
   return value instanceof Uint8Array ? hexOf(value) : `${value}`;
 }
 
+/** Returns a row in JSON. */
+function jsonOf(row: Row, names: readonly string[]): string {
+  const members = names.map((name) => `${JSON.stringify(name)}:${jsonOfValue(row[name]!)}`);
+  return `{${members.join(",")}}`;
+}
+
 /** Returns JSON, in which integers keep all their digits. */
-function jsonOf(value: SQLOutputValue | Row): string {
+function jsonOfValue(value: SQLOutputValue): string {
   if (typeof value === "bigint") return `${value}`;
   if (value instanceof Uint8Array) return JSON.stringify(hexOf(value));
   // As PostgreSQL writes infinity: JSON has no number for it.
   if (typeof value === "number" && !Number.isFinite(value)) return `"${value}"`;
-  if (value === null || typeof value !== "object") return JSON.stringify(value);
-  const members = Object.entries(value).map(([name, each]) =>
-    `${JSON.stringify(name)}:${jsonOf(each)}`
-  );
-  return `{${members.join(",")}}`;
+  return JSON.stringify(value);
 }
 
 /** As PostgreSQL writes bytes. */

@@ -213,9 +213,43 @@ testDatabases("a view that fails or is too large fails alone", async (database) 
   assertMatch(reply, /^SERVER_ERROR .*view name:\{name\}: /m);
   assertEquals(await read(client, "product:2"), '{"id":2,"name":"Chess","category":"Games"}');
   assertEquals(await read(client, "name:Diary"), "1");
-  assertMatch(await read(client, "category:1:names"), /too large/);
+  const large = /: its result is too large: more than 1048576 bytes \(-I\)/;
+  assertMatch(await read(client, "category:1:names"), large);
   assertEquals(await read(client, "product:3"), '{"id":3,"name":"Diary","category":"Books"}');
 });
+
+testDatabases(
+  "results larger than -I are errors, and rows are read no further",
+  async (database) => {
+    const isPostgres = database.folder === "";
+    const text = isPostgres
+      ? "repeat('x', 2000000)"
+      : "replace(hex(zeroblob(1000000)), '00', 'xx')";
+    const rows = isPostgres
+      ? "SELECT generate_series({id} + 0, 1000000000000) AS n"
+      : "WITH RECURSIVE n (n) AS (SELECT {id} + 0 UNION ALL SELECT n + 1 FROM n) SELECT n FROM n";
+    const views = JSON.stringify({
+      "endless:{id}": { query: rows, value: "array", changes: { product: "endless:*" } },
+      "few:{id}": { query: `${rows} LIMIT 3`, value: "array", changes: { product: "few:*" } },
+      "object:{id}": { query: `SELECT {id} AS id, ${text} AS x`, changes: { product: "object:*" } },
+      "raw:{id}": {
+        query: `SELECT {id} || ${text} AS x`,
+        value: "raw",
+        changes: { product: "raw:*" },
+      },
+    });
+    await using shop = await Shop.open(database, views);
+    await using origin = await shop.start();
+    using client = await origin.connect();
+    assertEquals(await read(client, "few:1"), '[{"n":1},{"n":2},{"n":3}]');
+    for (const name of ["endless", "object", "raw"]) {
+      assertMatch(
+        await read(client, `${name}:1`),
+        /: its result is too large: more than 1048576 bytes \(-I\)/,
+      );
+    }
+  },
+);
 
 testDatabases("prefixes and keys beyond ASCII are deleted, too", async (database) => {
   const views = VIEWS.replaceAll('"name:{name}"', '"größe:{name}"')
