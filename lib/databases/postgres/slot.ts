@@ -36,7 +36,8 @@ const SLOT_STATE =
   "to_jsonb(pg_replication_slots)->>'invalidation_reason' AS reason FROM pg_replication_slots WHERE slot_name = $1";
 /** The oldest transaction that writes, also a prepared one. Everybody may see its lock. */
 const OLDEST_WRITER =
-  "SELECT pid, gid, age(transactionid) AS transactions, extract(epoch FROM now() - coalesce(prepared, xact_start))::int AS sec " +
+  "SELECT pid, gid, age(transactionid) AS transactions, quote_ident(current_user) AS role, " +
+  "extract(epoch FROM now() - coalesce(prepared, xact_start))::int AS sec " +
   "FROM pg_locks LEFT JOIN pg_prepared_xacts ON transaction = transactionid LEFT JOIN pg_stat_activity USING (pid) " +
   "WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid() " +
   "ORDER BY age(transactionid) DESC LIMIT 1";
@@ -199,7 +200,9 @@ export async function oldestWriter(session: Session): Promise<string | null> {
   const [row] = await session.query(OLDEST_WRITER);
   if (row === undefined) return null;
   const age = row["sec"] === null
-    ? `${row["transactions"]} transactions old`
+    ? `${row["transactions"]} transactions old (GRANT pg_read_all_stats TO ${
+      row["role"]
+    } shows the seconds)`
     : `open for ${row["sec"]} s`;
   return row["gid"] === null
     ? `the transaction of process ${row["pid"]}, ${age}: commit or end it (pg_terminate_backend)`

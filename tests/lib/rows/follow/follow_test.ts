@@ -13,6 +13,7 @@ import {
 } from "../../../support/servers/origin_process.ts";
 
 import { Session } from "../../../../lib/databases/postgres/session.ts";
+import { oldestWriter } from "../../../../lib/databases/postgres/slot.ts";
 import { until } from "../../../support/servers/server_process.ts";
 
 const FOLLOW = ["--follow"];
@@ -314,6 +315,30 @@ testDatabases(
     await origin.line(/leased \S+ listens on /);
     using client = await origin.connect();
     await client.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
+  },
+  ["PostgreSQL"],
+);
+
+testDatabases(
+  "the oldest writer is named to a user who may not see its time, who is told what to grant",
+  async ({ url }) => {
+    const role = `asks${Date.now()}`;
+    await (await sharedPostgres()).execute(`CREATE ROLE ${role} LOGIN`, url);
+    const place = new URL(url);
+    place.username = role;
+    await using asker = await openSession(place.href);
+    await using writer = await openSession(url);
+    await writer.session.query("BEGIN; CREATE TABLE t ()");
+    const found = async (): Promise<string> => `${await oldestWriter(asker.session)}`;
+    assertMatch(
+      await found(),
+      new RegExp(
+        `^the transaction of process ${writer.session.process.pid}, \\d+ transactions old ` +
+          `\\(GRANT pg_read_all_stats TO ${role} shows the seconds\\): commit or end it`,
+      ),
+    );
+    await (await sharedPostgres()).execute(`GRANT pg_read_all_stats TO ${role}`, url);
+    assertMatch(await found(), / open for \d+ s: commit or end it/);
   },
   ["PostgreSQL"],
 );
