@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { MS_MAX } from "./address.ts";
+import { Attempts } from "./attempts.ts";
 import {
   checkFunction,
   checkNumber,
@@ -36,37 +37,20 @@ import { putRowFlow, type RowEnd, settleRowFlow } from "./flows/put_row.ts";
 import type { ClientFlow, Outcome } from "./flows/steps.ts";
 import { Lanes, type Work } from "./lanes.ts";
 import {
+  type Load,
   loadKey,
+  type LoadMany,
   type LoadOptions,
+  type LoadRows,
   namespaceTag,
   type Settings,
   settingsOf,
   tagKeys,
 } from "./load_options.ts";
 import * as requests from "./requests.ts";
-import {
-  type FlowContext,
-  FlowCounters,
-  type LoadControl,
-  type LoadRows,
-  rowsOf,
-  Run,
-  sleep,
-} from "./run.ts";
+import { type FlowContext, FlowCounters, rowsOf, Run, sleep } from "./run.ts";
 import { traced } from "./spans.ts";
 import { throwUnfinished } from "./unfinished.ts";
-
-/** Loads the row of a key; undefined: there is none. */
-export type Load<Value> = (
-  key: string,
-  control: LoadControl,
-) => Promise<Value | undefined> | Value | undefined;
-
-/** Loads the rows of keys. Keys that are missing in the result have no row. */
-export type LoadMany<Value> = (
-  keys: readonly string[],
-  control: LoadControl,
-) => Promise<ReadonlyMap<string, Value>> | ReadonlyMap<string, Value>;
 
 /** A result of `getOrLoadEntry`. */
 export interface CacheEntry<Value> {
@@ -126,6 +110,7 @@ export class Cache<Value = any> extends Client<Value> {
     this.#context = {
       codec: this.codec,
       counters: this.counters,
+      attempts: new Attempts(),
       isMissWhenDown: options.whenDown === "miss",
       encode: (key, value) => this.encode(key, value),
       closing: this.closing,
@@ -427,12 +412,15 @@ export class Cache<Value = any> extends Client<Value> {
   #begin(key: string, settings: Settings, load: LoadRows<Value>): Work<Outcome<Value>> {
     let settle!: (outcome: Outcome<Value>) => void;
     const answer = new Promise<Outcome<Value>>((resolve) => settle = resolve);
+    let offer!: (outcome: Outcome<Value>) => void;
+    const offered = new Promise<Outcome<Value>>((resolve) => offer = resolve);
     const run = new Run<Value>(this.#context, settings, {
       load,
       answer: (_, outcome) => settle(outcome),
+      offer: (_, outcome) => offer(outcome),
     });
-    const end = run.drive(loadFlow([key], settings)).catch((error) => settle({ error }));
-    return { answer, end };
+    run.drive(loadFlow([key], settings)).catch((error) => settle({ error }));
+    return { answer, shared: Promise.race([answer, offered]) };
   }
 
   async #finish<Item extends string | Token, Result>(

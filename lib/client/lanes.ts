@@ -1,15 +1,17 @@
 import { assert } from "./assert.ts";
 
-/** A piece of work in progress: its answer, and its end, which may come later. Neither may reject. */
+/** A piece of work in progress. No promise may reject. */
 export interface Work<Answer> {
+  /** The answer to the caller who has begun it. */
   readonly answer: Promise<Answer>;
-  readonly end: Promise<void>;
+  /** The answer to those who share it, which may come earlier. From then on the next work may begin. */
+  readonly shared: Promise<Answer>;
 }
 
 interface Lane<Answer> {
-  /** The end of the work that began last. */
-  end: Promise<void>;
-  /** The answer of the work that has not begun. */
+  /** When the next work may begin. */
+  isFree: Promise<unknown>;
+  /** The answer to those who join the work that has not begun. */
   next: Promise<Answer> | undefined;
 }
 
@@ -20,29 +22,29 @@ interface Lane<Answer> {
 export class Lanes<Answer> {
   readonly #lanes = new Map<string, Lane<Answer>>();
 
-  /** Joins the next work of a key. @param begin Called when the work before has ended, unless another caller's is. */
+  /** Joins the next work of a key. @param begin Called when it may begin, unless another caller's is. */
   join(key: string, begin: () => Work<Answer>): Promise<Answer> {
     let lane = this.#lanes.get(key);
     if (lane === undefined) {
-      lane = { end: Promise.resolve(), next: undefined };
+      lane = { isFree: Promise.resolve(), next: undefined };
       this.#lanes.set(key, lane);
     }
     return lane.next ?? this.#append(key, lane, begin);
   }
 
   #append(key: string, lane: Lane<Answer>, begin: () => Work<Answer>): Promise<Answer> {
-    const begun = lane.end.then(() => {
-      assert(lane.next === answer, "the work of a lane begins in its order");
+    const begun = lane.isFree.then(() => {
+      assert(lane.next === shared, "the work of a lane begins in its order");
       assert(this.#lanes.get(key) === lane, "a key has one lane");
       lane.next = undefined;
       return begin();
     });
-    const answer: Promise<Answer> = begun.then((work) => work.answer);
-    lane.next = answer;
-    const end: Promise<void> = begun.then((work) => work.end).then(() => {
-      if (lane.end === end && lane.next === undefined) this.#lanes.delete(key);
+    const shared: Promise<Answer> = begun.then((work) => work.shared);
+    lane.next = shared;
+    const isFree = shared.then(() => {
+      if (lane.isFree === isFree && lane.next === undefined) this.#lanes.delete(key);
     });
-    lane.end = end;
-    return answer;
+    lane.isFree = isFree;
+    return begun.then((work) => work.answer);
   }
 }

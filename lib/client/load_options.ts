@@ -16,11 +16,40 @@ const ABSENT_SEC = 10;
 const LEASE_SEC = 10;
 const WAIT_MS = 10_000;
 const HARD_MS = 30_000;
+const BACKOFF_MS = 1_000;
 const SEC_MAX = 0x7fff_ffff;
 const TAG_PREFIX = "tag:";
 const NAMESPACE_PREFIX = "namespace:";
 /** Behind a key: its item is held by the client that loads the key's value anew. */
 const CLAIM_SUFFIX = "~claim";
+
+/** Handed to `load`: limits to obey, and results to set. */
+export interface LoadControl {
+  /** Aborts after `hardMs`. */
+  readonly signal: AbortSignal;
+  /** Seconds; 0: for ever. Set it to overrule the option. */
+  ttlSec: number;
+  /** Set it to false so that the rows are not kept. */
+  keep: boolean;
+}
+
+/** Loads rows. Keys are as `keyBytes` returns them. */
+export type LoadRows<Value> = (
+  keys: readonly string[],
+  control: LoadControl,
+) => Promise<ReadonlyMap<string, Value | undefined>>;
+
+/** Loads the row of a key; undefined: there is none. */
+export type Load<Value> = (
+  key: string,
+  control: LoadControl,
+) => Promise<Value | undefined> | Value | undefined;
+
+/** Loads the rows of keys. Keys that are missing in the result have no row. */
+export type LoadMany<Value> = (
+  keys: readonly string[],
+  control: LoadControl,
+) => Promise<ReadonlyMap<string, Value>> | ReadonlyMap<string, Value>;
 
 /** Options of `getOrLoad`; use the same for all calls of a key. */
 export interface LoadOptions extends CallOptions {
@@ -39,8 +68,16 @@ export interface LoadOptions extends CallOptions {
    * An invalidated value is never served. Default 0: off.
    */
   readonly graceSec?: number;
-  /** After this time of loading a value in its grace is served, in ms; 0: only when the load fails. Default 0. */
+  /**
+   * After this time the caller that loads gets a value in its grace, in ms; 0: only when the load fails. Default 0.
+   * Other callers get it at once.
+   */
   readonly softMs?: number;
+  /**
+   * How long a value in its grace is served without another load after one has failed, in ms; 0: not at all.
+   * Default 1,000.
+   */
+  readonly backoffMs?: number;
   /** One caller loads a value anew that expires within this time, in seconds, after all got it. Default 0: off. */
   readonly refreshSec?: number;
   /** Names of which each can be invalidated by `invalidateTags`. */
@@ -52,6 +89,8 @@ export interface Settings extends LoadSettings {
   readonly ttlSec: number;
   readonly leaseSec: number;
   readonly hardMs: number;
+  /** How long this client does not load a key anew after a load of it has failed, in ms. */
+  readonly backoffMs: number;
 }
 
 /** Returns the key whose lease is the right to load a key's value anew. @param key As `keyBytes` returns it. */
@@ -71,10 +110,13 @@ export function settingsOf(options: LoadOptions): Settings {
   const { ttlSec = TTL_SEC, absentSec = ABSENT_SEC, leaseSec = LEASE_SEC, hardMs = HARD_MS } =
     options;
   const { waitMs = WAIT_MS, graceSec = 0, softMs = 0, refreshSec = 0, tags = [] } = options;
+  const { backoffMs = BACKOFF_MS } = options;
   for (const [name, sec] of Object.entries({ absentSec, graceSec, refreshSec })) {
     checkNumber(name, sec, 0, SEC_MAX);
   }
-  for (const [name, ms] of Object.entries({ waitMs, softMs })) checkNumber(name, ms, 0, MS_MAX);
+  for (const [name, ms] of Object.entries({ waitMs, softMs, backoffMs })) {
+    checkNumber(name, ms, 0, MS_MAX);
+  }
   checkNumber("hardMs", hardMs, 1, MS_MAX);
   checkNumber("leaseSec", leaseSec, 1, MS_MAX / 1000);
   expiryOf(ttlSec);
@@ -83,7 +125,7 @@ export function settingsOf(options: LoadOptions): Settings {
     expiryOf(absentSec + graceSec, "absentSec and graceSec together");
   }
   return {
-    ...{ ttlSec, absentSec, leaseSec, hardMs, waitMs, graceSec, softMs, refreshSec },
+    ...{ ttlSec, absentSec, leaseSec, hardMs, waitMs, graceSec, softMs, backoffMs, refreshSec },
     tags: tagKeys(membersOf("tags", tags)),
   };
 }

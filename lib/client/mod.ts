@@ -1,7 +1,7 @@
 /** The client library: commands, and flows that keep a cache in step with a database. */
 export type { LinkOptions, Login } from "./address.ts";
 export { Cache, Namespace } from "./cache.ts";
-export type { CacheEntry, Load, LoadMany, PutOptions } from "./cache.ts";
+export type { CacheEntry, PutOptions } from "./cache.ts";
 export { Client, Section } from "./client.ts";
 export type { WeightedServer } from "./client.ts";
 export { Commands } from "./commands.ts";
@@ -9,6 +9,5 @@ export type { CallOptions, ClientOptions, StoreOptions, Versioned } from "./comm
 export { bytesCodec, compressed, jsonCodec, textCodec } from "./codecs.ts";
 export type { Codec, Encoded } from "./codecs.ts";
 export * from "./errors.ts";
-export type { LoadOptions } from "./load_options.ts";
+export type { Load, LoadControl, LoadMany, LoadOptions } from "./load_options.ts";
 export type { LeaseReply, MetaReply, Stored } from "./requests.ts";
-export type { LoadControl } from "./run.ts";

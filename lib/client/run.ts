@@ -1,5 +1,6 @@
 import { channel } from "node:diagnostics_channel";
 import { clearTimeout, setTimeout } from "node:timers";
+import type { Attempts } from "./attempts.ts";
 import { expiryOf, shown } from "./checks.ts";
 import type { Codec, Encoded } from "./codecs.ts";
 import { encodeEntry, lookFor } from "./entries.ts";
@@ -24,26 +25,10 @@ import type {
   StepKind,
   StepResults,
 } from "./flows/steps.ts";
-import { claimKey, type Settings } from "./load_options.ts";
+import { claimKey, type LoadControl, type LoadRows, type Settings } from "./load_options.ts";
 import { runFlow } from "../flow/flow.ts";
 import * as requests from "./requests.ts";
 import type { Request } from "./wire.ts";
-
-/** Handed to `load`: limits to obey, and results to set. */
-export interface LoadControl {
-  /** Aborts after `hardMs`. */
-  readonly signal: AbortSignal;
-  /** Seconds; 0: for ever. Set it to overrule the option. */
-  ttlSec: number;
-  /** Set it to false so that the rows are not kept. */
-  keep: boolean;
-}
-
-/** Loads rows. Keys are as `keyBytes` returns them. */
-export type LoadRows<Value> = (
-  keys: readonly string[],
-  control: LoadControl,
-) => Promise<ReadonlyMap<string, Value | undefined>>;
 
 /** Counts of flows since a cache was made. */
 export class FlowCounters {
@@ -69,6 +54,7 @@ export class FlowCounters {
 export interface FlowContext<Value> {
   readonly codec: Codec<Value>;
   readonly counters: FlowCounters;
+  readonly attempts: Attempts;
   /** Whether a server that is away is a miss. */
   readonly isMissWhenDown: boolean;
   /** Aborts when the cache is closed: nothing waits any more. */
@@ -84,6 +70,8 @@ export interface Application<Value> {
   /** The row that `writeRow` writes; undefined: it is deleted. */
   readonly row?: Encoded | undefined;
   answer?(key: string, outcome: Outcome<Value>): void;
+  /** Gets what those who share the flow are answered while it loads. */
+  offer?(key: string, outcome: Outcome<Value>): void;
 }
 
 /** Begins the reply to a write of a row whose outcome the database has not told. */
@@ -101,6 +89,8 @@ export class Run<Value> {
   readonly #settings: Settings;
   readonly #application: Application<Value>;
   #loading: Promise<Loaded<Value>> | undefined;
+  /** By key that this flow loads anew, the id of its claim. */
+  readonly #claims = new Map<string, string>();
 
   constructor(context: FlowContext<Value>, settings: Settings, application: Application<Value>) {
     this.#context = context;
@@ -129,6 +119,10 @@ export class Run<Value> {
         return this.#drop(step.items);
       case "claim":
         return this.#claim(step.keys);
+      case "unclaim":
+        return this.#unclaim(step.keys);
+      case "offer":
+        return this.#application.offer?.(step.key, step.outcome);
       case "answer":
         return this.#answer(step.key, step.outcome);
       case "sleep":
@@ -190,9 +184,13 @@ export class Run<Value> {
   ): Promise<Loaded<Value> | "late"> {
     this.#count("loads", keys);
     const loading = this.#loadInTime(keys);
-    this.#loading = loading;
+    const claimed = keys.filter((key) => this.#claims.has(key));
+    const end = (backoffMs: number): void => {
+      for (const key of claimed) this.#context.attempts.end(key, backoffMs);
+    };
+    loading.then(() => end(0), () => end(this.#settings.backoffMs));
     // The flow looks at it later.
-    loading.catch(() => {});
+    this.#loading = loading;
     if (softMs === undefined) return loading;
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => resolve("late"), softMs);
@@ -260,14 +258,22 @@ export class Run<Value> {
   }
 
   async #claim(keys: readonly string[]): Promise<ReadonlySet<string>> {
-    const { codec } = this.#context;
-    const claimed = new Set<string>();
-    await Promise.all(keys.map(async (key) => {
-      const claim = lookFor(claimKey(key), this.#settings.leaseSec, codec);
-      const seen = await this.#quietly(claim);
-      if (seen?.state === "won") claimed.add(key);
+    const { attempts, codec } = this.#context;
+    const { leaseSec, ttlSec } = this.#settings;
+    // A claim that outlives the value it was made for would keep the next one from being loaded.
+    const claimSec = Math.min(leaseSec, ttlSec === 0 ? leaseSec : ttlSec);
+    const own = keys.filter((key) => attempts.begin(key));
+    await Promise.all(own.map(async (key) => {
+      const seen = await this.#quietly(lookFor(claimKey(key), claimSec, codec));
+      if (seen?.state === "won") this.#claims.set(key, seen.cas);
+      else attempts.end(key, 0);
     }));
-    return claimed;
+    return new Set(this.#claims.keys());
+  }
+
+  async #unclaim(keys: readonly string[]): Promise<void> {
+    const items = keys.map((key) => ({ key: claimKey(key), cas: this.#claims.get(key)! }));
+    await this.#drop(items);
   }
 
   #answer(key: string, outcome: Outcome<Value>): void {

@@ -6,6 +6,7 @@ import {
   type KeyState,
   type Loaded,
   type LookResult,
+  type Outcome,
   step,
 } from "./steps.ts";
 
@@ -19,7 +20,7 @@ export interface LoadSettings {
   readonly refreshSec: number;
   /** How long a value may be served after its time to live, while loading fails or is slow. */
   readonly graceSec: number;
-  /** After this time a value in its grace is served, and the load goes on. */
+  /** After this time the client that loads serves a value in its grace, too, and the load goes on. */
   readonly softMs: number;
   readonly tags: readonly string[];
 }
@@ -28,7 +29,7 @@ export interface LoadSettings {
 interface Task<Value> extends Held {
   /** The item is a lease. Otherwise it is a value. */
   readonly isLease: boolean;
-  /** Served if loading fails. */
+  /** Served by others meanwhile, and if loading fails. */
   readonly fallback?: Entry<Value>;
 }
 
@@ -53,14 +54,13 @@ const OUTDATED_ROUNDS_MAX = 8;
 /**
  * Reads keys from the cache, and loads those that are missing, keeping rules R1 to R4 and R10 of docs/leases.md: the
  * lease and the tags' versions come before the load; only the client that has made the lease fills, by the lease's id;
- * others wait, then load and do not fill.
+ * others wait, then load and do not fill. Nobody waits for a load of another client who has a value in its grace.
  */
 export function* loadFlow<Value>(
   keys: readonly string[],
   settings: LoadSettings,
 ): ClientFlow<Value, void> {
   const early: Task<Value>[] = [];
-  const fallbacks = new Map<string, Entry<Value>>();
   let versions: LookResult<Value>["versions"];
   let pauseMs = FIRST_PAUSE_MS;
   let leftMs = settings.waitMs;
@@ -74,10 +74,7 @@ export function* loadFlow<Value>(
       const claimed = yield* step({ kind: "claim", keys: round.expired.map(({ key }) => key) });
       for (const task of round.expired) {
         if (claimed.has(task.key)) round.tasks.push(task);
-        else {
-          fallbacks.set(task.key, task.fallback!);
-          round.waiting.push(task.key);
-        }
+        else yield* answerStale(task.key, task.fallback!);
       }
     }
     if (round.outdated.length > 0) yield* step({ kind: "drop", items: round.outdated });
@@ -89,7 +86,7 @@ export function* loadFlow<Value>(
       round.alone.push(...again.splice(0));
     }
     if (isOver) round.alone.push(...round.waiting.splice(0));
-    if (round.alone.length > 0) yield* loadAlone(round.alone, fallbacks);
+    if (round.alone.length > 0) yield* loadAlone(round.alone);
     if (round.waiting.length > 0) {
       const ms = Math.min(pauseMs, leftMs);
       yield* step({ kind: "sleep", ms });
@@ -169,23 +166,26 @@ function* loadAndFill<Value>(
 ): ClientFlow<Value, void> {
   const keys = tasks.map(({ key }) => key);
   const answered = new Set<string>();
-  const hasFallback = tasks.some(({ fallback }) => fallback !== undefined);
+  const replaced = tasks.filter(({ fallback }) => fallback !== undefined);
+  for (const { key, fallback } of replaced) {
+    yield* step({ kind: "offer", key, outcome: staleOutcome(fallback!) });
+  }
   let loaded: Loaded<Value> | "late";
   try {
-    const limit = hasFallback && settings.softMs > 0 ? { softMs: settings.softMs } : {};
+    const limit = replaced.length > 0 && settings.softMs > 0 ? { softMs: settings.softMs } : {};
     loaded = yield* step({ kind: "load", keys, ...limit });
     if (loaded === "late") {
-      for (const { key, fallback } of tasks) {
-        if (fallback === undefined) continue;
+      for (const { key, fallback } of replaced) {
         answered.add(key);
-        yield* answerStale(key, fallback);
+        yield* answerStale(key, fallback!);
       }
       loaded = yield* step({ kind: "loadRest" });
     }
   } catch (error) {
-    // Others need not wait for the leases' ends.
+    // Others need not wait for the ends of leases and claims.
     const items = tasks.filter(({ isLease }) => isLease);
     if (items.length > 0) yield* step({ kind: "drop", items });
+    yield* unclaim(tasks.filter(({ isLease }) => !isLease));
     for (const { key, fallback } of tasks) {
       if (answered.has(key)) continue;
       if (fallback !== undefined) yield* answerStale(key, fallback);
@@ -217,21 +217,12 @@ function* fill<Value>(
 }
 
 /** Loads without a lease, so the rows are not kept. */
-function* loadAlone<Value>(
-  keys: readonly string[],
-  fallbacks: ReadonlyMap<string, Entry<Value>>,
-): ClientFlow<Value, void> {
-  const bare = keys.filter((key) => !fallbacks.has(key));
-  for (const key of keys) {
-    const fallback = fallbacks.get(key);
-    if (fallback !== undefined) yield* answerStale(key, fallback);
-  }
-  if (bare.length === 0) return;
+function* loadAlone<Value>(keys: readonly string[]): ClientFlow<Value, void> {
   try {
-    const loaded = yield* step({ kind: "load", keys: bare });
-    for (const key of bare) yield* answerLoaded(key, loaded as Loaded<Value>);
+    const loaded = yield* step({ kind: "load", keys });
+    for (const key of keys) yield* answerLoaded(key, loaded as Loaded<Value>);
   } catch (error) {
-    for (const key of bare) yield* step({ kind: "answer", key, outcome: { error } });
+    for (const key of keys) yield* step({ kind: "answer", key, outcome: { error } });
   }
 }
 
@@ -249,11 +240,20 @@ function* refresh<Value>(
     yield* fill(own, loaded as Loaded<Value>, versions, settings);
   } catch {
     // The values stay until they expire.
+    yield* unclaim(own);
   }
 }
 
-function* answerStale<Value>(key: string, { value }: Entry<Value>): ClientFlow<Value, void> {
-  yield* step({ kind: "answer", key, outcome: { value, isStale: true, from: "cache" } });
+function* unclaim<Value>(tasks: readonly Task<Value>[]): ClientFlow<Value, void> {
+  if (tasks.length > 0) yield* step({ kind: "unclaim", keys: tasks.map(({ key }) => key) });
+}
+
+function staleOutcome<Value>({ value }: Entry<Value>): Outcome<Value> {
+  return { value, isStale: true, from: "cache" };
+}
+
+function* answerStale<Value>(key: string, fallback: Entry<Value>): ClientFlow<Value, void> {
+  yield* step({ kind: "answer", key, outcome: staleOutcome(fallback) });
 }
 
 function* answerLoaded<Value>(key: string, { rows }: Loaded<Value>): ClientFlow<Value, void> {

@@ -77,6 +77,10 @@ export type Step<Value> =
   | { readonly kind: "drop"; readonly items: readonly Held[] }
   /** Asks for the right to load keys anew that have a value: one client gets it. */
   | { readonly kind: "claim"; readonly keys: readonly string[] }
+  /** Gives that right back: the load has failed. */
+  | { readonly kind: "unclaim"; readonly keys: readonly string[] }
+  /** Gives a result to those who share the flow with its caller, and would wait for its load. */
+  | { readonly kind: "offer"; readonly key: string; readonly outcome: Outcome<Value> }
   /** Gives the caller a result; the flow may go on. */
   | { readonly kind: "answer"; readonly key: string; readonly outcome: Outcome<Value> }
   | { readonly kind: "sleep"; readonly ms: number }
@@ -112,6 +116,8 @@ export interface StepResults<Value> {
   readonly drop: void;
   /** The keys that the flow may load. */
   readonly claim: ReadonlySet<string>;
+  readonly unclaim: void;
+  readonly offer: void;
   readonly answer: void;
   readonly sleep: void;
   readonly commit: unknown;

@@ -138,6 +138,9 @@ class Player {
       // The order of steps keeps a cache right, not who may load: here everybody may.
       case "claim":
         return new Set(step.keys);
+      case "unclaim":
+      case "offer":
+        return;
       case "commit":
         return yield* this.#commit();
       case "invalidate":

@@ -71,7 +71,7 @@ const loadOptions = [
   ...storeOptions,
   ...tags,
   ...["absentSec", "graceSec", "refreshSec"].map((name) => option(name, NOT_WHOLE)),
-  ...["waitMs", "softMs"].map((name) => option(name, [...NOT_WHOLE, 3_600_001])),
+  ...["waitMs", "softMs", "backoffMs"].map((name) => option(name, [...NOT_WHOLE, 3_600_001])),
   option("hardMs", [...NOT_WHOLE, 0, 3_600_001]),
   option("leaseSec", [...NOT_WHOLE, 0, 3_601]),
 ];

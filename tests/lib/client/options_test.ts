@@ -1,3 +1,5 @@
+import { Attempts } from "../../../lib/client/attempts.ts";
+import { until } from "../../support/servers/server_process.ts";
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { addressOf, linkOf, MS_MAX, nameOf } from "../../../lib/client/address.ts";
 import {
@@ -213,12 +215,12 @@ Deno.test("values are compressed from the least length on, if that makes them sm
 Deno.test("a load has its defaults, and its bounds", () => {
   const preset = {
     ...{ ttlSec: 600, absentSec: 10, leaseSec: 10, hardMs: 30_000, waitMs: 10_000 },
-    ...{ graceSec: 0, softMs: 0, refreshSec: 0, tags: [] as string[] },
+    ...{ graceSec: 0, softMs: 0, backoffMs: 1000, refreshSec: 0, tags: [] as string[] },
   };
   assertEquals(settingsOf({}), preset);
   const given = {
     ...{ ttlSec: 1, absentSec: 2, leaseSec: 3, hardMs: 4, waitMs: 5, graceSec: 6, softMs: 7 },
-    ...{ refreshSec: 8, tags: ["a", "b", "a"] },
+    ...{ refreshSec: 8, backoffMs: 9, tags: ["a", "b", "a"] },
   };
   assertEquals(settingsOf(given), { ...given, tags: ["tag:a", "tag:b"] });
   const most = 0x7fff_ffff;
@@ -229,6 +231,7 @@ Deno.test("a load has its defaults, and its bounds", () => {
     ["refreshSec", 0, most],
     ["waitMs", 0, MS_MAX],
     ["softMs", 0, MS_MAX],
+    ["backoffMs", 0, MS_MAX],
     ["hardMs", 1, MS_MAX],
     ["leaseSec", 1, 3600],
   ];
@@ -265,30 +268,58 @@ Deno.test("keys of claims, tags and namespaces leave room for what is added", ()
   assertThrows(() => namespaceTag("n".repeat(237)), RangeError, "236 are allowed");
 });
 
+Deno.test("of loads anew, one is under way for a key, and none begins in the pause after a failure", () => {
+  let nowMs = 100;
+  const attempts = new Attempts(() => nowMs);
+  assertEquals([attempts.begin("a"), attempts.begin("a"), attempts.begin("b")], [
+    true,
+    false,
+    true,
+  ]);
+  attempts.end("a", 0);
+  assertEquals(attempts.begin("a"), true);
+  attempts.end("a", 50);
+  nowMs = 149;
+  assertEquals(attempts.begin("a"), false);
+  nowMs = 150;
+  assertEquals([attempts.begin("a"), attempts.begin("a")], [true, false]);
+  attempts.end("a", 0);
+  // The oldest pauses of too many are forgotten.
+  for (let index = 0; index <= 10_000; index++) attempts.end(`${index}`, 50);
+  assertEquals([attempts.begin("0"), attempts.begin("1")], [true, false]);
+});
+
 Deno.test("callers of a key join the work that has not begun, and never the one in progress", async () => {
-  const lanes = new Lanes<number>();
+  const lanes = new Lanes<string>();
   const begun: number[] = [];
-  const ends: (() => void)[] = [];
+  const offers: ((answer: string) => void)[] = [];
+  const ends: ((answer: string) => void)[] = [];
   const begin = (number: number) => () => {
     begun.push(number);
-    const { promise, resolve } = Promise.withResolvers<void>();
+    const { promise, resolve } = Promise.withResolvers<string>();
+    const offer = Promise.withResolvers<string>();
     ends.push(resolve);
-    return { answer: Promise.resolve(number), end: promise };
+    offers.push(offer.resolve);
+    return { answer: promise, shared: Promise.race([promise, offer.promise]) };
   };
-  const first = lanes.join("a", begin(1));
-  assertEquals(lanes.join("a", begin(2)), first);
-  assertEquals(await first, 1);
-  // In progress: the next callers share another work, which waits.
-  const second = lanes.join("a", begin(3));
-  const third = lanes.join("a", begin(4));
-  const other = lanes.join("b", begin(5));
-  assertEquals(await other, 5);
-  assertEquals(begun, [1, 5]);
-  ends[0]!();
-  assertEquals([await second, await third], [3, 3]);
-  assertEquals(begun, [1, 5, 3]);
-  for (const end of ends) end();
-  assertEquals(await lanes.join("a", begin(6)), 6);
-  assertEquals(begun, [1, 5, 3, 6]);
-  ends.at(-1)!();
+  const first = [lanes.join("a", begin(1)), lanes.join("a", begin(2))];
+  const other = lanes.join("b", begin(3));
+  await until(() => begun.length === 2);
+  // In progress: the next callers share another work, which waits until those who share the first have an answer.
+  const second = [lanes.join("a", begin(4)), lanes.join("a", begin(5))];
+  ends[1]!("other");
+  assertEquals(await other, "other");
+  assertEquals(begun, [1, 3]);
+  offers[0]!("early");
+  assertEquals(await first[1], "early");
+  await until(() => begun.length === 3);
+  assertEquals(begun, [1, 3, 4]);
+  ends[2]!("second");
+  assertEquals(await Promise.all(second), ["second", "second"]);
+  ends[0]!("late");
+  assertEquals(await first[0], "late");
+  const last = lanes.join("a", begin(6));
+  await until(() => begun.length === 4);
+  ends[3]!("last");
+  assertEquals(await last, "last");
 });

@@ -15,7 +15,7 @@ export class Play {
 
   /** Plays a flow to its end. Steps of these kinds have no result. @returns The flow's. */
   run<Result>(flow: ClientFlow<unknown, Result>): Result {
-    const silent = ["answer", "sleep", "drop", "fill"];
+    const silent = ["answer", "sleep", "drop", "fill", "unclaim", "offer"];
     let next = flow.next();
     while (!next.done) {
       this.steps.push(next.value);

@@ -1,9 +1,10 @@
+import { Attempts } from "../../../../lib/client/attempts.ts";
 import { assertEquals, assertRejects } from "@std/assert";
 import { channel } from "node:diagnostics_channel";
 import { textCodec } from "../../../../lib/client/codecs.ts";
 import { ConnectionError, ServerError, ValueTooLargeError } from "../../../../lib/client/errors.ts";
 import type { ClientFlow, Step } from "../../../../lib/client/flows/steps.ts";
-import { settingsOf } from "../../../../lib/client/load_options.ts";
+import { type LoadOptions, settingsOf } from "../../../../lib/client/load_options.ts";
 import { type Application, FlowCounters, Run, sleep } from "../../../../lib/client/run.ts";
 import { TextWire } from "../../../../lib/client/text_wire.ts";
 import type { Request } from "../../../../lib/client/wire.ts";
@@ -22,17 +23,20 @@ interface Options {
   readonly tags?: readonly string[];
   readonly application?: Application<string>;
   readonly isClosing?: boolean;
+  readonly load?: LoadOptions;
 }
 
 /** The requests, the result, and the counters that are not 0. */
 type Done = readonly [asked: readonly string[], result: unknown, counts: object];
 
-/** Executes one step. @param replies By the request's line; a line of its value is behind it. */
+/** Executes steps. @param replies By the request's line; a line of its value is behind it. @returns The last result. */
 async function execute(
-  step: Step<string>,
+  given: Step<string> | readonly Step<string>[],
   replies: Readonly<Record<string, string | Error>> = {},
-  { isMissWhenDown = false, tags = [], application = {}, isClosing = false }: Options = {},
+  { isMissWhenDown = false, tags = [], application = {}, isClosing = false, load = {} }: Options =
+    {},
 ): Promise<Done> {
+  const steps = "kind" in given ? [given] : given;
   const asked: string[] = [];
   const counters = new FlowCounters();
   const call = <Result>(request: Request<Result>): Promise<Result> => {
@@ -50,10 +54,13 @@ async function execute(
     return textCodec.encode(value);
   };
   const closing = isClosing ? AbortSignal.abort() : new AbortController().signal;
-  const context = { codec: textCodec, counters, isMissWhenDown, closing, encode, call };
-  const run = new Run<string>(context, settingsOf({ tags, leaseSec: 30 }), application);
+  const attempts = new Attempts();
+  const context = { codec: textCodec, counters, attempts, isMissWhenDown, closing, encode, call };
+  const run = new Run<string>(context, settingsOf({ tags, leaseSec: 30, ...load }), application);
   const flow = function* (): ClientFlow<string, unknown> {
-    return yield step;
+    let result: unknown;
+    for (const step of steps) result = yield step;
+    return result;
   };
   const result = await run.drive(flow());
   return [
@@ -145,6 +152,17 @@ Deno.test("claims are leases of keys of their own; a failure is no claim", async
     [lineOf("c")]: AWAY,
   });
   assertEquals([asked, claimed], [["a", "b", "c"].map(lineOf), new Set(["a"])]);
+});
+
+Deno.test("a claim ends with the value's time, and is given back by its id", async () => {
+  for (const [ttlSec, sec] of [[0, 30], [29, 29], [31, 30]]) {
+    const line = `mg a~claim v f c t N${sec}`;
+    const back = "md a~claim C5";
+    const steps = [{ kind: "claim", keys: ["a"] }, { kind: "unclaim", keys: ["a"] }] as const;
+    const replies = { [line]: "VA 0 f0 c5 t30 W\r\n", [back]: "HD" };
+    const [asked] = await execute(steps, replies, { load: { ttlSec: ttlSec! } });
+    assertEquals(asked, [line, back]);
+  }
 });
 
 Deno.test("answers are counted by their origin; pauses are, and loads by their keys", async () => {

@@ -1,0 +1,68 @@
+// What callers wait for while the database or a server is slow or away.
+import { assertEquals } from "@std/assert";
+import { Cache, type CacheEntry } from "../../../../lib/client/mod.ts";
+import { until } from "../../../support/servers/server_process.ts";
+import { testServers } from "../servers.ts";
+
+/** Rejects later, or returns a row: as a database that is slow. */
+function gate(): { load: () => Promise<string>; open: (value: string | Error) => void } {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  promise.catch(() => {});
+  const open = (value: string | Error): void =>
+    value instanceof Error ? reject(value) : resolve(value);
+  return { load: () => promise, open };
+}
+
+testServers(
+  "nobody but the caller who loads waits for the database while a value is in its grace",
+  async (address) => {
+    await using cache = new Cache(address);
+    await using other = new Cache(address);
+    const stale: CacheEntry<string> = { value: "v", isStale: true, from: "cache" };
+    const options = { ttlSec: 1, graceSec: 1_000, backoffMs: 3_600_000 };
+    const never = (): Promise<string> => Promise.reject(new Error("no other caller may load"));
+    const neverMany = (): Promise<Map<string, string>> => Promise.reject(new Error("nor many"));
+    await cache.getOrLoad("k", () => "v", options);
+    await until(async () => (await cache.meta("mg", "k", ["t"])).ttlSec <= options.graceSec);
+    const { load, open } = gate();
+    const first = cache.getOrLoadEntry("k", load, options);
+    for (const each of [cache, cache, other]) {
+      assertEquals(await each.getOrLoadEntry("k", never, options), stale);
+      assertEquals(await each.getOrLoadMany(["k"], neverMany, options), new Map([["k", "v"]]));
+    }
+    open(new Error("database"));
+    assertEquals(await first, stale);
+    // Its claim is given back. The client that has failed pauses, another may try.
+    assertEquals(await cache.getOrLoadEntry("k", never, options), stale);
+    let failures = 0;
+    const fail = (): Promise<string> => {
+      failures++;
+      return Promise.reject(new Error("database"));
+    };
+    const eager = { ...options, backoffMs: 0 };
+    for (let loads = 1; loads <= 3; loads++) {
+      assertEquals(await other.getOrLoadEntry("k", fail, eager), stale);
+      assertEquals(failures, loads);
+    }
+    assertEquals(await other.getOrLoad("k", () => "fresh", eager), "fresh");
+    assertEquals(await cache.getOrLoad("k", never, options), "fresh");
+  },
+);
+
+testServers("a slow refresh keeps no caller waiting", async (address) => {
+  await using cache = new Cache(address);
+  await cache.getOrLoad("k", () => "old", { ttlSec: 50 });
+  const { load, open } = gate();
+  const options = { ttlSec: 500, refreshSec: 100, backoffMs: 3_600_000 };
+  let loads = 0;
+  const count = (): Promise<string> => {
+    loads++;
+    return load();
+  };
+  for (let calls = 0; calls < 5; calls++) {
+    assertEquals(await cache.getOrLoad("k", count, options), "old");
+  }
+  open("new");
+  await until(async () => await cache.getOrLoad("k", count, options) === "new");
+  assertEquals(loads, 1);
+});
