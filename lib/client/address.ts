@@ -10,8 +10,12 @@ export type Address =
 export interface LinkOptions {
   /** Longest time to connect, TLS and login included, in ms. Default 1,000. */
   readonly connectMs?: number;
-  /** Longest time for a reply, in ms. Default 1,000. */
+  /** Longest time for a reply, in ms, from the reply before it on. Default 1,000. `signal` limits one request. */
   readonly replyMs?: number;
+  /** Pause before a server that has failed is tried again, in ms; it doubles with each failure. Default 50. */
+  readonly retryFirstMs?: number;
+  /** Longest such pause, in ms. Default 1,000: short beside the 5 s for which flows repeat a step. */
+  readonly retryMaxMs?: number;
   /** Bytes that may wait for a slow server on one connection; more requests fail. Default 64 MiB. */
   readonly queueBytesMax?: number;
   /** Options of `tls.connect`, as `ca`, `cert` and `key`; {}: TLS with the system's authorities. Default: no TLS. */
@@ -36,6 +40,8 @@ export type Link = LinkOptions & Required<Omit<LinkOptions, "tls" | "login">>;
 /** Longest time that options in ms take: an hour. */
 export const MS_MAX = 3_600_000;
 const MS_DEFAULT = 1_000;
+const RETRY_FIRST_MS = 50;
+const RETRY_MAX_MS = 1_000;
 const QUEUE_BYTES_DEFAULT = 1 << 26;
 const PORT_DEFAULT = 11211;
 const PORT_MAX = 65_535;
@@ -47,8 +53,11 @@ const SASL_WORD = /^[^\0]+$/;
 export function linkOf(options: LinkOptions): Link {
   const { connectMs = MS_DEFAULT, replyMs = MS_DEFAULT, tls, login } = options;
   const { queueBytesMax = QUEUE_BYTES_DEFAULT } = options;
+  const { retryFirstMs = RETRY_FIRST_MS, retryMaxMs = RETRY_MAX_MS } = options;
   checkNumber("connectMs", connectMs, 1, MS_MAX);
   checkNumber("replyMs", replyMs, 1, MS_MAX);
+  checkNumber("retryFirstMs", retryFirstMs, 1, MS_MAX);
+  checkNumber("retryMaxMs", retryMaxMs, 1, MS_MAX);
   checkNumber("queueBytesMax", queueBytesMax, 1, Number.MAX_SAFE_INTEGER);
   if (tls !== undefined) {
     checkObject("tls", tls);
@@ -57,7 +66,7 @@ export function linkOf(options: LinkOptions): Link {
   }
   if (login !== undefined) checkLogin(login);
   return {
-    ...{ connectMs, replyMs, queueBytesMax },
+    ...{ connectMs, replyMs, retryFirstMs, retryMaxMs, queueBytesMax },
     ...(tls === undefined ? {} : { tls }),
     ...(login === undefined ? {} : { login }),
   };

@@ -1,5 +1,5 @@
 import { assert } from "./assert.ts";
-import { connect as connectTcp, type Socket } from "node:net";
+import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { nextTick } from "node:process";
 import { clearTimeout, setTimeout } from "node:timers";
 import { connect as connectTls } from "node:tls";
@@ -26,7 +26,8 @@ const OPAQUE_MAX = 0x3fff_ffff;
 interface Pending {
   readonly request: Request<unknown>;
   readonly opaque: number;
-  dueMs: number;
+  /** When it was sent, or could have been, as `performance.now` has it. */
+  sinceMs: number;
   resolve(result: unknown): void;
   reject(error: unknown): void;
   next: Pending | undefined;
@@ -68,6 +69,8 @@ export class Connection {
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** When the timer wakes, as `performance.now` has it. */
   #timerDueMs = Infinity;
+  /** When the last reply was complete. */
+  #progressMs = 0;
 
   constructor(address: Address, link: Link, watcher: Watcher) {
     this.name = nameOf(address);
@@ -75,7 +78,9 @@ export class Connection {
     this.#watcher = watcher;
     const { tls, login } = link;
     this.#wire = login?.mechanism === "PLAIN" ? new BinaryWire() : new TextWire();
-    this.#socket = tls === undefined ? connectTcp(address) : connectTls({ ...address, ...tls });
+    this.#socket = tls === undefined
+      ? connectTcp(address)
+      : connectTls({ ...address, ...serverNameOf(address), ...tls });
     this.#gone = new Promise((resolve) => this.#socket.once("close", () => resolve()));
     this.#timer = setTimeout(
       () => this.#stop("timeout", `not connected within ${link.connectMs} ms`),
@@ -117,7 +122,7 @@ export class Connection {
       else this.#last.next = pending;
       this.#last = pending;
       this.#queue(head, request.value);
-      if (this.#isReady && pending.dueMs < this.#timerDueMs) this.#watch();
+      if (this.#isReady) this.#watchFor(pending);
     });
   }
 
@@ -137,12 +142,12 @@ export class Connection {
     resolve: Pending["resolve"],
     reject: Pending["reject"],
   ): Pending {
-    const dueMs = this.#dueMsOf(request);
-    return { request, opaque, dueMs, resolve, reject, next: undefined };
+    return { request, opaque, sinceMs: performance.now(), resolve, reject, next: undefined };
   }
 
-  #dueMsOf({ extraMs = 0 }: Request<unknown>): number {
-    return performance.now() + this.#link.replyMs + extraMs;
+  /** A reply has its time from the one before it on: those of a large batch come one after the other. */
+  #dueMsOf({ request: { extraMs = 0 }, sinceMs }: Pending): number {
+    return Math.max(sinceMs, this.#progressMs) + this.#link.replyMs + extraMs;
   }
 
   // --- sending -------------------------------------------------------------------------------------
@@ -210,9 +215,7 @@ export class Connection {
   #ready(): void {
     assert(!this.#isReady, "a connection is ready once");
     this.#isReady = true;
-    for (let each = this.#first; each !== undefined; each = each.next) {
-      each.dueMs = this.#dueMsOf(each.request);
-    }
+    this.#progressMs = performance.now();
     this.#watch();
     this.#flush();
   }
@@ -222,11 +225,15 @@ export class Connection {
   #received(piece: Uint8Array): void {
     if (this.#end !== undefined) return;
     this.#wire.add(piece);
+    const nowMs = performance.now();
     try {
       for (let first = this.#first; first !== undefined; first = this.#first) {
         const { shape } = first.request;
         const reply = this.#wire.next(shape);
-        if (reply === undefined) return;
+        if (reply === undefined) {
+          if (this.#isReady) this.#watchFor(first);
+          return;
+        }
         if (!this.#wire.isReplyTo(shape, first.opaque, reply)) {
           throw new Error(`a reply to another request: ${shownReply(reply)}`);
         }
@@ -236,6 +243,7 @@ export class Connection {
           this.#isServing = true;
           this.#watcher.serves();
         }
+        this.#progressMs = nowMs;
         this.#settle(first, reply);
         if (this.isEnded) return;
       }
@@ -275,18 +283,20 @@ export class Connection {
 
   // --- the end -------------------------------------------------------------------------------------
 
-  /** Sets the timer to the first deadline of all requests; ends the connection if one has passed. */
+  /** Sets the timer anew if this request, whose reply is the next one, is due before it wakes. */
+  #watchFor(pending: Pending): void {
+    if (this.#dueMsOf(pending) < this.#timerDueMs) this.#watch();
+  }
+
+  /** Sets the timer to the deadline of the next reply; ends the connection if it has passed. */
   #watch(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#timerDueMs = Infinity;
     if (this.#first === undefined || this.isEnded) return;
-    let dueMs = Infinity;
-    for (let each: Pending | undefined = this.#first; each !== undefined; each = each.next) {
-      dueMs = Math.min(dueMs, each.dueMs);
-    }
+    const dueMs = this.#dueMsOf(this.#first);
     const leftMs = dueMs - performance.now();
-    if (leftMs <= 0) this.#stop("timeout", "a reply did not arrive in time");
+    if (leftMs <= 0) this.#stop("timeout", `no reply within ${this.#link.replyMs} ms (replyMs)`);
     else {
       this.#timerDueMs = dueMs;
       this.#timer = setTimeout(() => this.#watch(), Math.ceil(leftMs));
@@ -309,6 +319,11 @@ export class Connection {
     }
     this.#first = this.#last = undefined;
   }
+}
+
+/** Returns the name that TLS asks for: Node sends none by itself, and an IP address is none. */
+function serverNameOf(address: Address): { readonly servername?: string } {
+  return "host" in address && isIP(address.host) === 0 ? { servername: address.host } : {};
 }
 
 /** Thrown by a request's `read`: the reply is none to this request. */

@@ -5,15 +5,8 @@ import { ConnectionError } from "./errors.ts";
 import type { Request } from "./wire.ts";
 
 /**
- * Pause before the next attempt to reach a server: the first one, doubled with each failure, and the longest: short
- * beside the 5 s for which flows repeat a step.
- */
-const RETRY_FIRST_MS = 50;
-const RETRY_MAX_MS = 1_000;
-
-/**
- * One server: its connections, made when they are needed. While it is down requests fail at once, and one attempt is
- * made after each pause.
+ * One server: its connections, made when they are needed. While it is down requests fail at once, and after each pause
+ * one request tries whether it answers: nobody else waits for that.
  */
 export class Server {
   readonly name: string;
@@ -48,8 +41,7 @@ export class Server {
   send<Result>(request: Request<Result>): Promise<Result> {
     const turn = this.#turn = (this.#turn + 1) % this.#connections.length;
     let connection = this.#connections[turn];
-    if (connection === undefined || connection.isEnded) {
-      if (this.#probe !== undefined) return this.#probe.send(request);
+    if (connection === undefined || connection.isEnded || connection === this.#probe) {
       const error = this.#whyAway(request);
       if (error !== undefined) return Promise.reject(error);
       connection = this.#connect();
@@ -75,6 +67,7 @@ export class Server {
       assert(wasOpen, "a section ends once");
       onEnd();
     });
+    if (this.#failures > 0) this.#probe = connection;
     this.#sections.add(connection);
     return connection;
   }
@@ -89,10 +82,12 @@ export class Server {
   /** @returns Why no connection can be made now. */
   #whyAway({ line, key }: Request<unknown>): ConnectionError | undefined {
     const leftMs = Math.ceil(this.#retryAtMs - performance.now());
-    if (!this.#isClosed && leftMs <= 0) return undefined;
+    if (!this.#isClosed && this.#probe === undefined && leftMs <= 0) return undefined;
     const [command = ""] = line.split(" ", 1);
     const reason = this.#isClosed
       ? "the client was closed"
+      : this.#probe !== undefined
+      ? "the server is down; another request tries whether it answers"
       : `the server is down; next attempt in ${leftMs} ms`;
     return new ConnectionError({ server: this.name, command, key }, reason);
   }
@@ -122,7 +117,8 @@ export class Server {
 
   #failed(): void {
     this.#era++;
-    const pauseMs = Math.min(RETRY_FIRST_MS * 2 ** this.#failures++, RETRY_MAX_MS);
+    const { retryFirstMs, retryMaxMs } = this.#link;
+    const pauseMs = Math.min(retryFirstMs * 2 ** this.#failures++, retryMaxMs);
     // Clients that lost the same server must not come back at the same time.
     this.#retryAtMs = performance.now() + pauseMs * (0.5 + Math.random() / 2);
   }

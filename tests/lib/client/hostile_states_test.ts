@@ -274,25 +274,76 @@ Deno.test("a server that has answered is dialled again at once, and its failures
     }
   }));
 
-Deno.test("after a failure one connection is made until it serves; errors alone are no service", () =>
+Deno.test("after a failure one request tries the server, and the others fail at once; errors alone are no service", () =>
   withClock(async (advance) => {
     let reply: (line: string) => string[] = () => ["close"];
     await using peer = new ScriptedPeer((line) => reply(line));
     await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 20_000, connections: 4 });
+    const messagesOf = async (): Promise<string[]> => {
+      const asked = Array.from({ length: 8 }, () => client.get("k").then(() => "", String));
+      const locked = client.lock("k").then(() => "", String);
+      return (await Promise.all([...asked, locked])).map((text) => text.replace(/^.*: /, ""));
+    };
+    const others = new Array(8).fill(
+      "the server is down; another request tries whether it answers",
+    );
     assertEquals(await pauseOf(client), 0);
     advance(await pauseOf(client));
     reply = () => ["ERROR Too many open connections\r\n", "close"];
-    const refused = await Promise.allSettled(Array.from({ length: 8 }, () => client.get("k")));
-    assert(refused.every(({ status }) => status === "rejected"));
+    assertEquals((await messagesOf()).slice(1), others);
     assertEquals(peer.connections, 2);
-    const pauseMs = await pauseOf(client);
+    // The refusal comes before the end of the connection.
+    let pauseMs = 0;
+    await until(async () => (pauseMs = await pauseOf(client)) > 0);
     assert(pauseMs >= FIRST_MS, `${pauseMs} ms`);
     advance(pauseMs);
     reply = answer;
-    await Promise.all(Array.from({ length: 8 }, () => client.get("k")));
+    assertEquals(await messagesOf(), ["", ...others]);
     assertEquals(peer.connections, 3);
     await Promise.all(Array.from({ length: 8 }, () => client.get("k")));
     assertEquals(peer.connections, 6);
+    await using single = new Client(`127.0.0.1:${peer.port}`, { replyMs: 20_000 });
+    reply = () => ["close"];
+    assertEquals(await pauseOf(single), 0);
+    advance(await pauseOf(single));
+    reply = answer;
+    const asked = Array.from({ length: 3 }, () => single.get("k").then(() => "", () => "down"));
+    assertEquals(await Promise.all(asked), ["", "down", "down"]);
+  }));
+
+Deno.test("a lock that tries a server that was down is the only request that waits", () =>
+  withClock(async (advance) => {
+    let reply: (line: string) => string[] = () => ["close"];
+    await using peer = new ScriptedPeer((line) => reply(line));
+    await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 20_000 });
+    assertEquals(await pauseOf(client), 0);
+    advance(await pauseOf(client));
+    let asked = false;
+    reply = () => {
+      asked = true;
+      return [];
+    };
+    const aborter = new AbortController();
+    const locking = assertRejects(() => client.lock("k", { signal: aborter.signal }), DOMException);
+    await until(() => asked);
+    await assertRejects(() => client.get("k"), ConnectionError, "another request tries");
+    aborter.abort();
+    await locking;
+    reply = answer;
+    assertEquals(await client.get("k"), undefined);
+  }));
+
+Deno.test("the pauses have the bounds that are given", () =>
+  withClock(async (advance) => {
+    await using peer = new ScriptedPeer(() => ["close"]);
+    const bounds = { retryFirstMs: 1_000, retryMaxMs: 3_000 };
+    await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 20_000, ...bounds });
+    for (const longestMs of [1_000, 2_000, 3_000, 3_000]) {
+      assertEquals(await pauseOf(client), 0);
+      const pauseMs = await pauseOf(client);
+      assert(pauseMs >= longestMs / 2 && pauseMs <= longestMs, `${pauseMs} ms`);
+      advance(pauseMs);
+    }
   }));
 
 // --- times and ends --------------------------------------------------------------------------------
@@ -306,6 +357,29 @@ Deno.test("a reply's time begins when the connection is ready, not when it is di
     const limits = { connectMs: 20_000, replyMs: 5_000 };
     await using client = new Client(`127.0.0.1:${peer.port}`, { ...limits, login });
     assertEquals(await client.get("k"), undefined);
+  }));
+
+Deno.test("replies that come one after the other are in time, however long all of them take", () =>
+  withClock(async (advance) => {
+    let answers = 0;
+    await using peer = new ScriptedPeer(function* (line): Iterable<string> {
+      // Once the time of a reply stands still, the next one is late.
+      if (++answers > 20) return;
+      advance(4_000);
+      yield* answer(line);
+    });
+    await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 5_000 });
+    const keys = Array.from({ length: 20 }, (_, index) => `k${index}`);
+    assertEquals(await client.getMany(keys), new Map());
+    await using slow = new Client(`127.0.0.1:${peer.port}`, { replyMs: 50 });
+    const sent = assertRejects(
+      () => slow.get("k"),
+      TimeoutError,
+      "no reply within 50 ms (replyMs)",
+    );
+    await until(() => answers === 21);
+    advance(51);
+    await sent;
   }));
 
 Deno.test("a lock may be waited for longer than other replies", async () => {

@@ -64,13 +64,15 @@ Deno.test("a server's name is a host, a port and brackets, or a path; nothing el
 });
 
 Deno.test("a link has its defaults, and its bounds", () => {
-  const preset = { connectMs: 1000, replyMs: 1000, queueBytesMax: 64 * 2 ** 20 };
+  const retry = { retryFirstMs: 50, retryMaxMs: 1000 };
+  const preset = { connectMs: 1000, replyMs: 1000, ...retry, queueBytesMax: 64 * 2 ** 20 };
   assertEquals(linkOf({}), preset);
   const login = { user: "u", password: "p" };
-  const given = { connectMs: 1, replyMs: MS_MAX, queueBytesMax: 1, login };
+  const bounds = { retryFirstMs: 1, retryMaxMs: MS_MAX };
+  const given = { connectMs: 1, replyMs: MS_MAX, ...bounds, queueBytesMax: 1, login };
   assertEquals(linkOf(given), given);
   assertEquals(MS_MAX, 3_600_000);
-  for (const name of ["connectMs", "replyMs"] as const) {
+  for (const name of ["connectMs", "replyMs", "retryFirstMs", "retryMaxMs"] as const) {
     for (const ms of [0, MS_MAX + 1, 1.5]) {
       assertThrows(() => linkOf({ [name]: ms }), RangeError, name);
     }

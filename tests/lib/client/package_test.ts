@@ -27,6 +27,7 @@ no certificate: ConnectionError
 unknown authority: ConnectionError
 no TLS: ConnectionError
 wrong password: ConnectionError
+server names: true,false
 `;
 
 /** The result of each flow, once. */

@@ -1,6 +1,8 @@
 // deno-lint-ignore-file no-console explicit-function-return-type -- its output is its result
 // TLS with a client certificate and a login, in Node and Deno: tls_client.mjs <port> <certificate> <key>
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { argv } from "node:process";
 import { Client } from "../../../lib/client/mod.ts";
 
@@ -28,3 +30,21 @@ await attempt("no certificate", { ca: cert }, anna);
 await attempt("unknown authority", { cert, key }, anna);
 await attempt("no TLS", undefined, anna);
 await attempt("wrong password", { ca: cert, cert, key }, { ...anna, password: "x" });
+
+// A server behind a proxy is found by the name that the client asks for, which is in its first bytes.
+const asked = [];
+const proxy = createServer((socket) => {
+  socket.on("error", () => {}).once("data", (bytes) => {
+    asked.push(bytes.includes("localhost"));
+    socket.destroy();
+  });
+});
+proxy.listen(0, "127.0.0.1");
+await once(proxy, "listening");
+for (const host of ["localhost", "127.0.0.1"]) {
+  const client = new Client(`${host}:${proxy.address().port}`, { ...PATIENT, tls: { ca: cert } });
+  await client.get("k").catch(() => {});
+  await client.close();
+}
+proxy.close();
+console.log(`server names: ${asked.join()}`);
