@@ -13,7 +13,7 @@ export const FLOW_FLAGS = ABSENT_FLAG | TRAILER_FLAG;
 const NEW_LINE = 10;
 const EMPTY = new Uint8Array(0);
 const TRAILER = /^\d{1,10}(?: \S+=\d+)*$/;
-/** Another program has used the flag: no tags have these versions, so the item is loaded anew. */
+/** No tags have these versions, so the item is loaded anew: another program has used the flag. */
 const FOREIGN: Entry<never> = {
   value: undefined as never,
   graceSec: 0,
@@ -61,10 +61,13 @@ export function lookFor<Value>(
   leaseSec: number,
   codec: Codec<Value>,
 ): Request<KeyState<Value>> {
-  const request = look(key, leaseSec, (item) => ({
-    entry: decodeEntry(codec, item),
-    leftSec: item.leftSec,
-  }));
+  const request = look(key, leaseSec, (item) => {
+    try {
+      return { entry: decodeEntry(codec, item), leftSec: item.leftSec };
+    } catch {
+      return { entry: FOREIGN, leftSec: item.leftSec, isUndecodable: true };
+    }
+  });
   return {
     ...request,
     read: (reply) => {

@@ -193,16 +193,20 @@ export class UnfinishedError extends Error {
   readonly keys: readonly string[];
   /** Does the step again. @throws UnfinishedError */
   readonly retry: () => Promise<void>;
+  /** What `commit` has returned; undefined after its error, which is `cause`. */
+  readonly result: unknown;
 
   constructor(
     message: string,
     keys: readonly string[],
     retry: () => Promise<void>,
     cause: unknown,
+    result?: unknown,
   ) {
     super(`${message}: ${keys.join(" ")}`, { cause });
     this.keys = keys;
     this.retry = retry;
+    this.result = result;
   }
 }
 

@@ -44,6 +44,8 @@ export class FlowCounters {
   refusedFills = 0;
   /** Loaded values that were not kept, because they are longer than `valueBytesMax` or the server's limit. */
   tooLarge = 0;
+  /** Values that the codec could not decode: they were loaded anew. */
+  undecodable = 0;
   /** Values that were served in their grace. */
   stale = 0;
   /** Update tokens that had ended before their release. */
@@ -157,6 +159,7 @@ export class Run<Value> {
     await Promise.all([
       ...keys.map(async (key) => {
         const found = await this.#orAway(lookFor(key, leaseSec, codec));
+        if (found?.state === "value" && found.isUndecodable) this.#count("undecodable", [key]);
         seen.set(key, found ?? { state: "away" });
       }),
       ...tags.map(async (tag) => {

@@ -5,7 +5,7 @@ import type { Token, Unfinished } from "./flows/put.ts";
 export function throwUnfinished<Item extends string | Token>(
   unfinished: Unfinished<Item> | undefined,
   retry: (items: readonly Item[]) => Promise<void>,
-  cause: unknown = unfinished?.cause,
+  { cause = unfinished?.cause, result }: { cause?: unknown; result?: unknown } = {},
 ): void {
   if (unfinished === undefined) return;
   const { items } = unfinished;
@@ -13,5 +13,5 @@ export function throwUnfinished<Item extends string | Token>(
   const message = typeof items[0] === "string"
     ? "not invalidated, readers may get old values"
     : "update tokens not released, the keys are not cached";
-  throw new UnfinishedError(message, keys, () => retry(items), cause);
+  throw new UnfinishedError(message, keys, () => retry(items), cause, result);
 }

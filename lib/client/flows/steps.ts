@@ -18,6 +18,8 @@ export type KeyState<Value> =
     readonly cas: string;
     readonly leftSec: number;
     readonly entry: Entry<Value>;
+    /** Whether the codec could not decode it: `entry` is then one that no look is content with. */
+    readonly isUndecodable?: boolean;
   }
   /** The flow has taken the lease, whose id is `cas`. */
   | { readonly state: "won"; readonly cas: string }

@@ -3,11 +3,13 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import {
   Cache,
   ConnectionError,
+  jsonCodec,
   LoadTimeoutError,
   LockedError,
   OutcomeUnknownError,
   RequestError,
   RolledBackError,
+  textCodec,
   TokenOutError,
   UnfinishedError,
 } from "../../../lib/client/mod.ts";
@@ -404,9 +406,9 @@ Deno.test("put reports a server that does not confirm an invalidation, and offer
   await using cache = new Cache(`127.0.0.1:${relay.port}`);
   await cache.set("k", 1);
   relay.passage = () => "cut";
-  const error = await cache.put("k", () => {}, { limitMs: 30 }).catch((error) => error);
+  const error = await cache.put("k", () => 7, { limitMs: 30 }).catch((error) => error);
   assert(error instanceof UnfinishedError, `${error}`);
-  assertEquals(error.keys, ["k"]);
+  assertEquals([error.keys, error.result], [["k"], 7]);
   assert(error.cause instanceof ConnectionError);
   relay.passage = () => "pass";
   // On a busy machine the first tries may take longer than the limit.
@@ -477,15 +479,38 @@ Deno.test("put with tokens: a promise or an exception of isRolledBack proves not
   assertEquals(await cache.set("k", 1), true);
 });
 
-testServers("values of others: an error that names the key, or a load", async (address) => {
+testServers("values that cannot be decoded: a command fails, a flow loads", async (address) => {
   await using cache = new Cache(address);
   const bytes = new TextEncoder();
   await cache.meta("ms", "text", [], bytes.encode("no JSON"));
-  const named = /mg text: the codec cannot decode the value: .*JSON/;
-  for (const read of [() => cache.get("text"), () => cache.getOrLoad("text", () => 1)]) {
-    const error = await assertRejects(read, RequestError);
-    assertMatch(error.message, named);
-    assert(error.cause instanceof SyntaxError);
+  const error = await assertRejects(() => cache.get("text"), RequestError);
+  assertMatch(error.message, /mg text: the codec cannot decode the value: .*JSON/);
+  assert(error.cause instanceof SyntaxError);
+  assertEquals(await cache.getOrLoad("text", () => 1), 1);
+  assertEquals([await cache.get("text"), cache.counters.undecodable], [1, 1]);
+  await cache.meta("ms", "text", [], bytes.encode("no JSON"));
+  assertEquals(
+    await cache.getOrLoadMany(["text"], () => new Map([["text", 2]])),
+    new Map([["text", 2]]),
+  );
+  // It is dropped by its id: a value that a writer has stored meanwhile stays.
+  await using strict = new Cache(address, {
+    codec: {
+      ...jsonCodec,
+      decode: (each, flags) => {
+        if (textCodec.decode(each, flags) === '"bad"') throw new Error("bad");
+        return jsonCodec.decode(each, flags);
+      },
+    },
+  });
+  await cache.set("bad", "bad");
+  assertEquals(await strict.getOrLoad("bad", () => "good"), "good");
+  assertEquals(await strict.getOrLoad("bad", () => "better"), "good");
+  // A value that is refused each time is loaded each time.
+  await cache.delete("bad");
+  for (let loads = 1; loads <= 2; loads++) {
+    assertEquals(await strict.getOrLoad("bad", () => "bad"), "bad");
+    assertEquals(strict.counters.loads, 1 + loads);
   }
   // Flags that only the client's flows use.
   for (const value of ["", "5", '"v"\nx', '"v"\n1.5', '"v"\n1 tag', '"v"\n']) {
