@@ -11,9 +11,10 @@ import {
   keysOf,
   membersOf,
   oneOrMore,
+  type OptionNames,
 } from "./checks.ts";
-import { Client, type Section, type WeightedServer } from "./client.ts";
-import { abortable, type CallOptions, type ClientOptions, type StoreOptions } from "./commands.ts";
+import { Client, type LockOptions, type Section, type WeightedServer } from "./client.ts";
+import { abortable, type ClientOptions, STORE, type StoreOptions } from "./commands.ts";
 import { ABSENT_FLAG } from "./entries.ts";
 import {
   type CommitOutcome,
@@ -37,6 +38,7 @@ import { putRowFlow, type RowEnd, settleRowFlow } from "./flows/put_row.ts";
 import type { ClientFlow, Outcome } from "./flows/steps.ts";
 import { Lanes, type Work } from "./lanes.ts";
 import {
+  LOAD,
   type Load,
   loadKey,
   type LoadMany,
@@ -77,6 +79,10 @@ export interface PutOptions {
   readonly isRolledBack?: (error: unknown) => boolean;
 }
 
+const PUT: OptionNames<PutOptions> = {
+  ...{ form: true, tags: true, limitMs: true, isRolledBack: true },
+};
+const PUT_ROW: OptionNames<Pick<PutOptions, "limitMs">> = { limitMs: true };
 const LIMIT_MS = 5_000;
 const CAS_TRIES = 20;
 const CAS_PAUSE_MS = 20;
@@ -231,7 +237,7 @@ export class Cache<Value = any> extends Client<Value> {
     commit: () => Promise<Result> | Result,
     options: PutOptions = {},
   ): Promise<Result> {
-    checkOptions(options as CallOptions);
+    checkOptions(options as object, PUT);
     const { form = "leases", tags = [], limitMs = LIMIT_MS } = options;
     const { isRolledBack = (error: unknown) => error instanceof RolledBackError } = options;
     checkWord("form", form, ["leases", "tokens"]);
@@ -270,7 +276,7 @@ export class Cache<Value = any> extends Client<Value> {
     value: Value | undefined,
     options: { readonly limitMs?: number } = {},
   ): Promise<number> {
-    checkOptions(options as CallOptions);
+    checkOptions(options as object, PUT_ROW);
     const { limitMs = LIMIT_MS } = options;
     checkNumber("limitMs", limitMs, 0, MS_MAX);
     const row = value === undefined ? undefined : this.encode(key, value);
@@ -343,7 +349,7 @@ export class Cache<Value = any> extends Client<Value> {
   async withLock<Result>(
     key: string,
     fn: (section: Section<Value>) => Promise<Result> | Result,
-    options: CallOptions & { readonly waitMs?: number } = {},
+    options: LockOptions = {},
   ): Promise<Result> {
     checkFunction("fn", fn);
     keyBytes(key);
@@ -376,12 +382,12 @@ export class Cache<Value = any> extends Client<Value> {
     fn: (value: T | undefined) => Promise<T | undefined> | T | undefined,
     options: StoreOptions = {},
   ): Promise<T | undefined> {
-    checkOptions(options);
+    checkOptions(options, STORE);
     checkFunction("fn", fn);
-    const { ttlSec = 0 } = options;
+    const { ttlSec = 0, ...call } = options;
     expiryOf(ttlSec);
     for (let tries = 0; tries < CAS_TRIES; tries++) {
-      const found = await this.gets(key, options);
+      const found = await this.gets(key, call);
       const value = await fn(found?.value as T | undefined);
       if (value === undefined) return undefined;
       const isStored = found === undefined
@@ -431,12 +437,12 @@ export class Cache<Value = any> extends Client<Value> {
     const run = new Run<unknown>(this.#context as FlowContext<unknown>, NO_LOAD, { commit });
     try {
       const { result, unfinished } = await run.drive(flow);
-      throwUnfinished(unfinished, retry);
+      throwUnfinished(unfinished, retry, { result });
       return result as Result;
     } catch (error) {
       if (!(error instanceof CommitError)) throw error;
       const { kept, unfinished } = error as CommitError<Item>;
-      throwUnfinished(unfinished, retry, error.error);
+      throwUnfinished(unfinished, retry, { cause: error.error });
       if (kept.length === 0) throw error.error;
       const resolve = async (): Promise<CommitOutcome> => {
         await this.#release(kept, LIMIT_MS);
@@ -460,7 +466,7 @@ export class Cache<Value = any> extends Client<Value> {
 
   async #lockOrCreate(
     key: string,
-    options: CallOptions & { readonly waitMs?: number },
+    options: LockOptions,
   ): Promise<Section<Value>> {
     const placeholder = { bytes: new Uint8Array(0), flags: ABSENT_FLAG };
     for (let tries = 1;; tries++) {
@@ -581,7 +587,7 @@ export class Namespace<Value = any> {
   }
 
   #options(options: LoadOptions): LoadOptions {
-    checkOptions(options);
+    checkOptions(options, LOAD);
     const { tags = [] } = options;
     return { ...options, tags: [...membersOf("tags", tags), this.#tag] };
   }

@@ -125,15 +125,35 @@ export function checkObject(name: string, value: object): void {
   throw new TypeError(`${name} ${shown(value)}: expected an object`);
 }
 
-/** @throws TypeError It is no object with options, or its `signal` is no AbortSignal. */
-export function checkOptions(options: { readonly signal?: AbortSignal } | undefined): void {
+/** The names of all options of a kind: the compiler knows when one is missing. */
+export type OptionNames<Options> = Readonly<Record<keyof Required<Options>, true>>;
+
+/** What ends the names of options: a name is likely meant whose beginning is the same. */
+const UNIT = /(?:Sec|Ms|Bytes|BytesMax)$/;
+
+/** @throws TypeError It is no object with such options, or its `signal` is no AbortSignal. */
+export function checkOptions<Options extends { readonly signal?: AbortSignal }>(
+  options: Options | undefined,
+  names: OptionNames<Options>,
+): void {
   if (options === undefined) return;
   checkObject("options", options);
+  for (const name of Object.keys(options)) {
+    if (!(name in names)) throw new TypeError(unknownOption(name, names));
+  }
   const { signal } = options;
   if (signal === undefined) return;
   if (typeof signal?.aborted !== "boolean" || typeof signal.addEventListener !== "function") {
     throw new TypeError(`signal ${shown(signal)}: expected an AbortSignal`);
   }
+}
+
+function unknownOption(name: string, names: object): string {
+  const stem = (word: string): string => word.replace(UNIT, "").toLowerCase();
+  const known = Object.keys(names);
+  const meant = known.find((each) => stem(each) === stem(name));
+  const hint = meant === undefined ? "" : `, ${meant} is likely meant`;
+  return `option ${shown(name)} is not known${hint}: expected ${known.sort().join(", ")}`;
 }
 
 /** Returns the members of an iterable. @throws TypeError It is none, or it is a text. */

@@ -5,6 +5,7 @@ import {
   checkOptions,
   checkText,
   keyBytes,
+  type OptionNames,
   prefixedBytes,
   shown,
 } from "./checks.ts";
@@ -26,6 +27,13 @@ export interface WeightedServer {
   readonly weight: number;
 }
 
+/** Options of a lock. */
+export interface LockOptions extends CallOptions {
+  /** How long the server waits for the lock, in ms. Default 0. */
+  readonly waitMs?: number;
+}
+
+const LOCK: OptionNames<LockOptions> = { signal: true, waitMs: true };
 const CONNECTIONS_MAX = 64;
 const WEIGHT_MAX = 2 ** 32 - 1;
 const OWNER = /^[\x21-\x7e]{1,64}$/;
@@ -136,7 +144,6 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
   /**
    * Locks a key, which must have a value. Needs leased. Dispose of the result to unlock.
    *
-   * @param waitMs How long the server waits for the lock. Default 0.
    * @throws LockedError, TokenOutError
    * @example
    * ```ts
@@ -147,9 +154,9 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
    */
   async lock(
     key: string,
-    options: CallOptions & { readonly waitMs?: number } = {},
+    options: LockOptions = {},
   ): Promise<Section<Value>> {
-    checkOptions(options);
+    checkOptions(options, LOCK);
     const { waitMs = 0, signal } = options;
     checkNumber("waitMs", waitMs, 0, MS_MAX);
     const bytes = keyBytes(key);

@@ -9,6 +9,7 @@ import {
   expiryOf,
   keyBytes,
   membersOf,
+  type OptionNames,
   shown,
 } from "./checks.ts";
 import { checkCodec, type Codec, type Encoded, jsonCodec } from "./codecs.ts";
@@ -41,11 +42,26 @@ export interface StoreOptions extends CallOptions {
   readonly ttlSec?: number;
 }
 
+/** Options of `increment`. */
+export interface IncrementOptions extends StoreOptions {
+  /** The value of a key that is missing. */
+  readonly initial?: number;
+}
+
 /** A value with its cas id. */
 export interface Versioned<Value> {
   readonly value: Value;
   readonly cas: string;
 }
+
+const CALL: OptionNames<CallOptions> = { signal: true };
+export const STORE: OptionNames<StoreOptions> = { ...CALL, ttlSec: true };
+const INCREMENT: OptionNames<IncrementOptions> = { ...STORE, initial: true };
+const CLIENT: OptionNames<ClientOptions<unknown>> = {
+  ...{ codec: true, connections: true, whenDown: true, valueBytesMax: true, connectMs: true },
+  ...{ replyMs: true, retryFirstMs: true, retryMaxMs: true, queueBytesMax: true, tls: true },
+  login: true,
+};
 
 const VALUE_BYTES_MAX = 2 ** 20 - 100;
 /** memcached's largest `-I`. */
@@ -80,7 +96,7 @@ export class Commands<Value = any> {
 
   /** @throws RangeError, TypeError: an option is wrong. @internal */
   constructor(options: ClientOptions<Value>, send: Send) {
-    checkOptions(options as CallOptions);
+    checkOptions(options as object, CLIENT);
     const { codec = jsonCodec, valueBytesMax = VALUE_BYTES_MAX, whenDown = "error" } = options;
     checkCodec(codec);
     checkNumber("valueBytesMax", valueBytesMax, 1, VALUE_BYTES_LIMIT);
@@ -177,7 +193,7 @@ export class Commands<Value = any> {
     entries: Iterable<readonly [key: string, value: Value]>,
     options?: StoreOptions,
   ): Promise<string[]> {
-    checkOptions(options);
+    checkOptions(options, STORE);
     const stores = membersOf("entries", entries).map((entry) => {
       if (!Array.isArray(entry)) {
         throw new TypeError(`entry ${shown(entry)}: expected [key, value]`);
@@ -187,7 +203,7 @@ export class Commands<Value = any> {
     });
     const refused: string[] = [];
     await Promise.all(stores.map(async ([key, request]) => {
-      if (await this.call(() => request, options) !== "stored") refused.push(key);
+      if (await this.call(() => request, options, STORE) !== "stored") refused.push(key);
     }));
     return refused;
   }
@@ -265,10 +281,14 @@ export class Commands<Value = any> {
     cas: string,
     options?: StoreOptions,
   ): Promise<requests.Stored> {
-    return this.call(() => {
-      checkId("cas", cas);
-      return this.#storing("set", key, value, options, cas);
-    }, options);
+    return this.call(
+      () => {
+        checkId("cas", cas);
+        return this.#storing("set", key, value, options, cas);
+      },
+      options,
+      STORE,
+    );
   }
 
   /**
@@ -330,14 +350,18 @@ export class Commands<Value = any> {
   increment(
     key: string,
     delta = 1,
-    options: StoreOptions & { readonly initial?: number } = {},
+    options: IncrementOptions = {},
   ): Promise<number | undefined> {
-    return this.call(() => {
-      const { initial, ttlSec = 0 } = options;
-      checkNumber("delta", delta, -Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
-      if (initial !== undefined) checkNumber("initial", initial, 0, Number.MAX_SAFE_INTEGER);
-      return requests.arithmetic(keyBytes(key), delta, initial, expiryOf(ttlSec));
-    }, options);
+    return this.call(
+      () => {
+        const { initial, ttlSec = 0 } = options;
+        checkNumber("delta", delta, -Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
+        if (initial !== undefined) checkNumber("initial", initial, 0, Number.MAX_SAFE_INTEGER);
+        return requests.arithmetic(keyBytes(key), delta, initial, expiryOf(ttlSec));
+      },
+      options,
+      INCREMENT,
+    );
   }
 
   /**
@@ -420,9 +444,13 @@ export class Commands<Value = any> {
   }
 
   /** Makes a request, and sends it. Rejects, before anything is sent, if an argument is wrong. @internal */
-  protected call<Result>(make: () => Request<Result>, options?: CallOptions): Promise<Result> {
+  protected call<Result, Options extends CallOptions>(
+    make: () => Request<Result>,
+    options?: Options,
+    names: OptionNames<Options> = CALL as OptionNames<Options>,
+  ): Promise<Result> {
     try {
-      checkOptions(options);
+      checkOptions(options, names);
       const request = make();
       const signal = options?.signal;
       if (signal === undefined) return this.send(request);
@@ -493,7 +521,8 @@ export class Commands<Value = any> {
     value: Value,
     options?: StoreOptions,
   ): Promise<boolean> {
-    return await this.call(() => this.#storing(mode, key, value, options), options) === "stored";
+    const store = (): Request<requests.Stored> => this.#storing(mode, key, value, options);
+    return await this.call(store, options, STORE) === "stored";
   }
 
   async #extend(

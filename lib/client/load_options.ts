@@ -6,6 +6,7 @@ import {
   keyBytes,
   membersOf,
   oneOrMore,
+  type OptionNames,
   prefixedBytes,
 } from "./checks.ts";
 import type { CallOptions } from "./commands.ts";
@@ -84,6 +85,11 @@ export interface LoadOptions extends CallOptions {
   readonly tags?: readonly string[];
 }
 
+export const LOAD: OptionNames<LoadOptions> = {
+  ...{ ttlSec: true, absentSec: true, leaseSec: true, waitMs: true, hardMs: true, graceSec: true },
+  ...{ softMs: true, backoffMs: true, refreshSec: true, tags: true, signal: true },
+};
+
 /** Options of a load with their defaults, checked. */
 export interface Settings extends LoadSettings {
   readonly ttlSec: number;
@@ -106,7 +112,7 @@ export function loadKey(key: string, { refreshSec, graceSec }: Settings): string
 
 /** @throws RangeError, TypeError: an option is wrong. */
 export function settingsOf(options: LoadOptions): Settings {
-  checkOptions(options);
+  checkOptions(options, LOAD);
   const { ttlSec = TTL_SEC, absentSec = ABSENT_SEC, leaseSec = LEASE_SEC, hardMs = HARD_MS } =
     options;
   const { waitMs = WAIT_MS, graceSec = 0, softMs = 0, refreshSec = 0, tags = [] } = options;

@@ -50,6 +50,11 @@ const keys: readonly Wrong[] = [
 const options: readonly Wrong[] = [
   { name: "options", values: NOT_OBJECTS },
   {
+    name: "is not known",
+    values: ["ttl", "Signal", "", "0"],
+    whole: (name) => ({ [`${name}`]: 1 }),
+  },
+  {
     name: "signal",
     values: [null, 5, "x", {}, new AbortController()],
     whole: (signal) => ({ signal }),
@@ -76,7 +81,7 @@ const loadOptions = [
   option("leaseSec", [...NOT_WHOLE, 0, 3_601]),
 ];
 const putOptions = [
-  ...[options[0]!, limitMs, ...tags],
+  ...[options[0]!, options[1]!, limitMs, ...tags],
   option("form", [null, 5, "token", "Leases", ["tokens"]]),
   option("isRolledBack", [null, 5, "x", true]),
 ];
@@ -200,7 +205,7 @@ const CACHE: Record<string, Arguments> = {
   getOrLoadEntry: NAMESPACE.getOrLoad!,
   putRow: [["k", [key]], ["v", [{ ...value, values: [Symbol("s"), nothing] }]], [
     undefined,
-    [options[0]!, limitMs],
+    [options[0]!, options[1]!, limitMs],
   ]],
   invalidate: [["k", textOrKeys], [5, [{ ...limitMs, whole: (each) => each }]]],
   invalidateTags: [["t", textOrTags], [5, [{ ...limitMs, whole: (each) => each }]]],
