@@ -103,6 +103,8 @@ export class Operation implements Key {
 
   /** Result: whether the server refused a store whatever the key holds: `--strict`, an update token, quarantine. */
   isRefused = false;
+  /** Result: whether what looks like a lease of another client is an update token, or quarantine. */
+  isUncacheable = false;
   /** Result: the remaining time of a lease in whole seconds; 0: created now; -1: no end (a stub). */
   remainSec = 0;
 

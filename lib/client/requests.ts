@@ -33,7 +33,9 @@ export type Look<Found> =
   /** The lease is the caller's. */
   | { readonly state: "won"; readonly cas: string }
   /** Another client has the lease, for so long. */
-  | { readonly state: "held"; readonly leftSec: number };
+  | { readonly state: "held"; readonly leftSec: number }
+  /** An update token is out: no value is kept. */
+  | { readonly state: "uncacheable" };
 
 /** Result of a store command with a condition. */
 export type Stored = "stored" | "refused" | "exists" | "missing";
@@ -157,7 +159,11 @@ export function look<Found>(
       const item = itemOf(reply);
       const cas = itemId(reply);
       if (reply.isWon && !reply.isStale) return { state: "won", cas };
-      if (isPlaceholder(reply)) return { state: "held", leftSec: item.leftSec };
+      if (isPlaceholder(reply)) {
+        return reply.isUncacheable
+          ? { state: "uncacheable" }
+          : { state: "held", leftSec: item.leftSec };
+      }
       return { state: "value", cas, found: read(item) };
     },
   };

@@ -149,6 +149,9 @@ function readFlag(reply: Reply, bytes: Buffer, at: number): void {
     case "X":
       reply.isStale = true;
       break;
+    case "U":
+      reply.isUncacheable = true;
+      break;
     case "Z":
       reply.isHeld = true;
       break;

@@ -66,6 +66,8 @@ export class Reply {
   isStale = false;
   /** Another client is to fetch the value. */
   isHeld = false;
+  /** An update token is out, or every key is uncacheable: nobody is to fetch the value. Only leased says so. */
+  isUncacheable = false;
   /** Lines before END. */
   lines: ReplyLine[] = [];
 

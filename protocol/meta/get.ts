@@ -297,10 +297,11 @@ export function touch(meta: MetaRequest, item: ItemRef, seconds: number): void {
   cache.meta.touch(operation, item, deadlineSec(memory, seconds));
 }
 
-/** Z: a client fetches it already; X: it is stale; W: the asker shall fetch it. */
+/** Z: a client fetches it already; U: an update token is out; X: it is stale; W: the asker shall fetch it. */
 function putTokens({ cache, reply }: RequestThread, found: Found, wins: boolean): void {
   const { isWon, isStale } = found;
-  if (isWon) reply.put(META.LOST);
+  const isUncacheable = found.item === NO_ITEM && found.isUncacheable;
+  if (isWon) reply.put(isUncacheable ? META.LOST_UNCACHEABLE : META.LOST);
   if (isStale) reply.put(META.STALE);
   if (!wins && !(isStale && !isWon)) return;
   reply.put(META.WON);

@@ -54,6 +54,7 @@ export const META = {
   VA_SPACE: encoder.encode("VA "),
   WON: encoder.encode(" W"),
   LOST: encoder.encode(" Z"),
+  LOST_UNCACHEABLE: encoder.encode(" Z U"),
   STALE: encoder.encode(" X"),
   TTL_NEVER: encoder.encode(" t-1"),
   KEY_BINARY: encoder.encode(" b"),

@@ -19,6 +19,8 @@ export class Found {
   item: ItemRef = NO_ITEM;
   /** The item's WORD.STATE. */
   state = 0;
+  /** Of a lease: whether it is an update token, or quarantine. */
+  isUncacheable = false;
   /** Byte offset of the value in the item's segment. */
   valueOffset = 0;
   valueLength = 0;
@@ -91,6 +93,7 @@ export class Found {
   describeLease(operation: Operation, wins: boolean): void {
     const nowSec = this.#control[CONTROL.NOW_SEC]!;
     this.item = NO_ITEM;
+    this.isUncacheable = operation.isUncacheable;
     this.state = wins ? operation.marks : operation.marks | STATE.WON;
     this.valueLength = 0;
     this.flagBits = 0;

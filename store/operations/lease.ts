@@ -146,6 +146,7 @@ export class LeaseOperations {
     operation.idLow = memory.control[CONTROL.ID_LOW]!;
     operation.idHigh = memory.control[CONTROL.ID_HIGH]!;
     operation.remainSec = 1;
+    operation.isUncacheable = true;
     return Outcome.UNCACHEABLE;
   }
 
@@ -162,6 +163,7 @@ export class LeaseOperations {
     operation.idLow = this.#leases.idLow(lease);
     operation.idHigh = this.#leases.idHigh(lease);
     operation.remainSec = this.#leases.remainSec(lease);
+    operation.isUncacheable = false;
   }
 
   /** Reports a stub as a lease of another client. */

@@ -25,6 +25,8 @@ export type KeyState<Value> =
   | { readonly state: "won"; readonly cas: string }
   /** Another client has the lease, for so long. */
   | { readonly state: "held"; readonly leftSec: number }
+  /** A writer's update token is out: the value is loaded, and not kept. */
+  | { readonly state: "uncacheable" }
   /** Its server does not answer. */
   | { readonly state: "away" };
 

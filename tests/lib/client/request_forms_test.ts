@@ -109,6 +109,7 @@ const FORMS: Record<string, Form> = {
       ["VA 1 f0 c5 t30 @ W\r\na", { state: "won", cas: "5" }],
       ["VA 0 f0 c5 t7 @ Z\r\n", { state: "held", leftSec: 7 }],
       ["VA 0 f0 c5 t7 @ X Z\r\n", { state: "held", leftSec: 7 }],
+      ["VA 0 f0 c5 t1 @ Z U\r\n", { state: "uncacheable" }],
       ["VA 0 f0 c5 t7 @ W X\r\n", { state: "held", leftSec: 7 }],
       ["VA 1 f7 c5 t-1 @ X W\r\na", {
         ...{ state: "value", cas: "5" },

@@ -224,6 +224,25 @@ const LOADS: Record<
       ["a", 2, "load"],
     ],
   ],
+  "a key with an update token is loaded at once, and not filled; others wait all the same": [
+    ["a", "b"],
+    { waitMs: 10 },
+    [
+      look({ a: { state: "uncacheable" }, b: held(5) }),
+      loaded({ a: 1 }),
+      look({ b: held(5) }),
+      loaded({ b: 2 }),
+    ],
+    [
+      ["look", "a", "b"],
+      ["load", "a"],
+      ["a", 1, "load"],
+      ["sleep", 10],
+      ["look", "b"],
+      ["load", "b"],
+      ["b", 2, "load"],
+    ],
+  ],
   "softMs concerns no load without a value": [
     ["b"],
     { graceSec: 9, softMs: 50 },
