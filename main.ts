@@ -15,7 +15,10 @@ const RUN: Readonly<Record<SubcommandName, Run>> = {
       ? (await import("./lib/operator/init.ts")).runInit(argv.slice(1))
       : serve([...ROWS, ...argv]),
   audit: async (argv) => (await import("./lib/operator/audit/run.ts")).runAudit(argv),
-  views: async (argv) => (await import("./lib/operator/views_check.ts")).runViews(argv),
+  views: async (argv) =>
+    argv[0] === "suggest"
+      ? (await import("./lib/operator/suggest/run.ts")).runSuggest(argv.slice(1))
+      : (await import("./lib/operator/views_check.ts")).runViews(argv),
   top: async (argv) => (await import("./lib/operator/top/run.ts")).runTop(argv),
   doctor: async (argv) => (await import("./lib/operator/doctor/run.ts")).runDoctor(argv),
   passwd: async (argv) => (await import("./lib/cli/passwd.ts")).runPasswd(argv),

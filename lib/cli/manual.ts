@@ -34,7 +34,7 @@ const GROUPS: Readonly<Record<string, readonly OptionGroup[]>> = {
 /** Words that stand before the options of a subcommand. */
 const FIRST_WORDS: Readonly<Record<string, readonly string[]>> = {
   rows: ["init"],
-  views: ["check"],
+  views: ["check", "suggest"],
 };
 const NAMES = SUBCOMMANDS.map(([name]) => name);
 const COMMAND_LINES: readonly CommandLine[] = [

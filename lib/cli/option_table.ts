@@ -285,8 +285,9 @@ const INIT = [
 
 // deno-fmt-ignore
 const VIEWS = [
-  ["file",   "", "list", "path", NONE, NONE, "", "file of views; also without --file"],
-  ["change", "", "text", "row",  NONE, NONE, "", "show the keys that this change deletes: a table and a row in JSON, before or after the change: 'price {\"product_id\": 7}'"],
+  ["file",   "", "list", "path",  NONE, NONE, "", "with check: file of views; also without --file"],
+  ["change", "", "text", "row",   NONE, NONE, "", "with check: show the keys that this change deletes: a table and a row in JSON, before or after the change: 'price {\"product_id\": 7}'"],
+  ["of",     "", "list", "table", NONE, NONE, "", "with suggest: table of the database, for which a file of views is printed; also without --of"],
 ] as const satisfies readonly OptionRow[];
 
 // deno-fmt-ignore
@@ -362,11 +363,22 @@ export const INIT_OPTIONS = [
   ["Process", pick(PROCESS, "log-format", "help")],
 ] as const satisfies readonly OptionGroup[];
 
-/** The options of `leased views`. */
-export const VIEWS_OPTIONS = [
-  ["Views", VIEWS],
+const VIEWS_DATABASE = [
   ["Database", pick(DATABASE, "db", "table", "db-timeout")],
   ["Process", pick(PROCESS, "log-format", "help")],
+] as const satisfies readonly OptionGroup[];
+
+/** The options of `leased views`. */
+export const VIEWS_OPTIONS = [["Views", VIEWS], ...VIEWS_DATABASE] as const;
+/** The options of `leased views check`. */
+export const CHECK_OPTIONS = [
+  ["Views", pick(VIEWS, "file", "change")],
+  ...VIEWS_DATABASE,
+] as const satisfies readonly OptionGroup[];
+/** The options of `leased views suggest`. */
+export const SUGGEST_OPTIONS = [
+  ["Views", pick(VIEWS, "of")],
+  ...VIEWS_DATABASE,
 ] as const satisfies readonly OptionGroup[];
 
 /** The options of `leased audit`. */

@@ -6,7 +6,7 @@ export type Subcommand = readonly [name: string, synopsis: string, summary: stri
 export const SUBCOMMANDS = [
   ["rows", "[init] [options]", "serve the rows of a database on port 11311"],
   ["audit", "[options]", "compare caches with the database behind them"],
-  ["views", "check <file> [options]", "check a file of views against the database"],
+  ["views", "check|suggest [options]", "check a file of views, or suggest one"],
   ["top", "[server ...] [options]", "watch servers in the terminal"],
   ["doctor", "[server ...] [options]", "find faults of this machine and of servers"],
   ["passwd", "<user> [level]", "print a line for the file of -Y"],

@@ -2,7 +2,9 @@ import { sourcePath } from "../process/permissions.ts";
 import { reasonOf } from "../process/reason.ts";
 import type { Views } from "./views/view.ts";
 import type { Backend, Database, InspectedViews, PostgresSettings } from "./base/backend.ts";
+import type { Catalog } from "./base/catalog.ts";
 import { SqliteBackend } from "./sqlite/backend.ts";
+import { SqliteCatalog } from "./sqlite/catalog.ts";
 import { inspectSqliteViews } from "./sqlite/views.ts";
 import type { TableNames } from "./base/table.ts";
 
@@ -23,6 +25,7 @@ interface PostgresModule {
     names: TableNames,
     timeoutMs: number,
   ): Promise<InspectedViews>;
+  openPostgresCatalog(url: string, names: TableNames, timeoutMs: number): Promise<Catalog>;
 }
 
 /** How to reach the database. */
@@ -35,7 +38,7 @@ export interface DatabaseOptions {
   readonly resultBytesMax?: number;
 }
 
-/** How to ask the database of views. */
+/** How to ask the database of views and tables. */
 export type InspectionOptions = Pick<
   DatabaseOptions,
   "database" | "names" | "dbTimeoutMs"
@@ -63,6 +66,15 @@ export async function inspectViews(
   if (database.kind === "sqlite") return inspectSqliteViews(database.path, views, names);
   const { inspectPostgresViews } = await loadPostgres();
   return await inspectPostgresViews(database.url, views, names, dbTimeoutMs);
+}
+
+/** Opens the catalog of the database's tables, and changes nothing there. @throws The database's error. */
+export async function openCatalog(
+  { database, names, dbTimeoutMs }: InspectionOptions,
+): Promise<Catalog> {
+  if (database.kind === "sqlite") return new SqliteCatalog(database.path, names);
+  const { openPostgresCatalog } = await loadPostgres();
+  return await openPostgresCatalog(database.url, names, dbTimeoutMs);
 }
 
 /** @throws When the lock file of the process does not name the driver, or it cannot be downloaded. */

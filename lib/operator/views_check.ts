@@ -3,7 +3,7 @@ import { parseOptions } from "../cli/argv.ts";
 import { type CommandLine, obey, print } from "../cli/command_line.ts";
 import { ExitCode } from "../cli/exit.ts";
 import { helpLines, optionTexts } from "../cli/help.ts";
-import { VIEWS_OPTIONS } from "../cli/option_table.ts";
+import { CHECK_OPTIONS } from "../cli/option_table.ts";
 import { type LogFormat, writeRefusal } from "../process/log.ts";
 import { type ProcessInfo, readProcessInfo } from "../process/info.ts";
 import { reasonOf } from "../process/reason.ts";
@@ -48,9 +48,9 @@ function readViewsCommand(
   processInfo: ProcessInfo,
 ): CommandLine<CheckOptions> {
   const isCheck = argv[0] === "check";
-  const { values, errors } = parseOptions(isCheck ? argv.slice(1) : argv, VIEWS_OPTIONS, "file");
+  const { values, errors } = parseOptions(isCheck ? argv.slice(1) : argv, CHECK_OPTIONS, "file");
   if (values.help) return { kind: "print", text: helpText(processInfo.version) };
-  if (!isCheck) errors.unshift("leased views: the only command is check");
+  if (!isCheck) errors.unshift("leased views: the commands are check and suggest");
   const [path = "", ...more] = values.file;
   if (path === "" || more.length > 0) errors.push("name one file of views");
   const change = readChange(values.change, errors);
@@ -160,7 +160,8 @@ function helpText(version: string): string {
     `leased ${version}: checks a file of views against the database, and changes nothing`,
     "",
     "Usage: leased views check <file> [options]",
-    ...helpLines(optionTexts(VIEWS_OPTIONS)),
+    "       leased views suggest <table> [options]  print a first file; its --help has more",
+    ...helpLines(optionTexts(CHECK_OPTIONS)),
     "",
     "Exit status:",
     ...EXIT_STATUS.map((line) => `  ${line}`),

@@ -334,4 +334,5 @@ export async function openPostgres(
   }
 }
 
+export { openPostgresCatalog } from "./catalog.ts";
 export { inspectPostgresViews } from "./views.ts";

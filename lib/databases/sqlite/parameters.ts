@@ -8,6 +8,8 @@ const COLLATION = /\bcollate\s+["'`[]?(\w+)/gi;
 /** Collations with one text, or one without case, for equal texts. */
 const BINARY = "BINARY";
 const NOCASE = "NOCASE";
+/** In place of a collation: the table cannot be copied, as it calls functions of the application. */
+export const UNKNOWN_COLLATION = "that this process does not know";
 
 /** A column of a table. */
 interface Column {
@@ -89,7 +91,8 @@ function columnsOf(database: DatabaseSync, table: string): Map<string, Column> {
   return new Map(rows.map(({ name, type }) => {
     const declared = type as string;
     const collation = collationOf(name as string);
-    const about = collation === BINARY ? declared : `${declared} COLLATE ${collation}`;
+    const named = declared === "" ? "of no type" : declared;
+    const about = collation === BINARY ? named : `${named} COLLATE ${collation}`;
     return [name as string, { declared: about, type: typeOf(declared, collation) }];
   }));
 }
@@ -102,10 +105,13 @@ function typeOf(declared: string, collation: string): ParameterType | null {
 }
 
 /**
- * Returns the function that finds the collation of a column. Only an index has it, so a copy of the table gets one of
- * that column: the file is read only.
+ * Returns the function that finds the collation of a column, in capitals, or UNKNOWN_COLLATION. Only an index has it,
+ * so a copy of the table gets one of that column: the file is read only.
  */
-function collationsOf(database: DatabaseSync, table: string): (column: string) => string {
+export function collationsOf(
+  database: DatabaseSync,
+  table: string,
+): (column: string) => string {
   const schema = database.prepare(
     "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE",
   ).get(table) as { name: string; sql: string } | undefined;
@@ -119,7 +125,7 @@ function collationsOf(database: DatabaseSync, table: string): (column: string) =
       const found = copy.prepare("SELECT coll FROM pragma_index_xinfo('leased_index')").get();
       return (found!["coll"] as string).toUpperCase();
     } catch {
-      return "that this process does not know";
+      return UNKNOWN_COLLATION;
     } finally {
       copy.close();
     }

@@ -2,10 +2,12 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { helpText, optionTexts } from "../../../lib/cli/help.ts";
 import {
   AUDIT_OPTIONS,
+  CHECK_OPTIONS,
   DOCTOR_OPTIONS,
   INIT_OPTIONS,
   type OptionRow,
   SERVER_OPTIONS,
+  SUGGEST_OPTIONS,
   TOP_OPTIONS,
   VIEWS_OPTIONS,
 } from "../../../lib/cli/option_table.ts";
@@ -18,6 +20,8 @@ const TABLES = [
   AUDIT_OPTIONS,
   DOCTOR_OPTIONS,
   TOP_OPTIONS,
+  CHECK_OPTIONS,
+  SUGGEST_OPTIONS,
   VIEWS_OPTIONS,
 ];
 const ROWS: readonly OptionRow[] = SERVER_OPTIONS.flatMap(([, rows]): readonly OptionRow[] => rows);

@@ -112,7 +112,7 @@ Deno.test("leased views check: mistakes of the command line, the file and the da
   await Deno.writeTextFile(views, '{\n  "a:{id}": { "query": "SELECT 1" }\n}');
   const db = ["--db", `sqlite:${folder}/rows.db`];
   const cases: readonly (readonly [args: readonly string[], code: number, message: string])[] = [
-    [[views], 64, "the only command is check"],
+    [[views], 64, "the commands are check and suggest"],
     [["check"], 64, "name one file of views"],
     [["check", views, "--change", "price 7"], 64, "a table and a row in JSON"],
     [["check", `${folder}/none`], 64, "none: "],

@@ -41,6 +41,10 @@ export const VIEWS = `{
 interface Writer extends AsyncDisposable {
   /** Executes statements in one transaction. */
   write(sql: string): Promise<void>;
+  /** Executes one statement outside of a transaction. */
+  writeAlone(sql: string): Promise<void>;
+  /** Returns all rows of a table, in whatever order. */
+  rows(table: string): Promise<readonly Readonly<Record<string, unknown>>[]>;
 }
 
 export async function openWriter({ url }: TestDatabase): Promise<Writer> {
@@ -55,6 +59,8 @@ export async function openWriter({ url }: TestDatabase): Promise<Writer> {
             if (file.isTransaction) file.exec("ROLLBACK");
           }
         }),
+      writeAlone: (sql) => Promise.resolve().then(() => file.exec(sql)),
+      rows: (table) => Promise.resolve(file.prepare(`SELECT * FROM ${table}`).all()),
       [Symbol.asyncDispose]: () => Promise.resolve(file.close()),
     };
   }
@@ -69,6 +75,8 @@ export async function openWriter({ url }: TestDatabase): Promise<Writer> {
         throw error;
       }
     },
+    writeAlone: async (sql) => void await session.query(sql),
+    rows: (table) => session.query(`SELECT * FROM ${table}`),
     [Symbol.asyncDispose]: () => session.close(),
   };
 }

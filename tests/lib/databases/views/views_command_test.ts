@@ -129,10 +129,10 @@ Deno.test("views check: the words of its command line", () =>
     const check = (...argv: string[]) => captured(() => runViews(argv));
     for (
       const [argv, status, message] of [
-        [[], USAGE, "the only command is check"],
+        [[], USAGE, "the commands are check and suggest"],
         [["check"], USAGE, "name one file of views"],
         [["check", views, views], USAGE, "name one file of views"],
-        [["show", views], USAGE, "the only command is check"],
+        [["show", views], USAGE, "the commands are check and suggest"],
         [["check", views, "--db", "x"], USAGE, '--db "x": must be'],
         [["check", `${folder}/none`, ...db], USAGE, "none"],
         [["check", views, "--db", "sqlite:/none/x"], UNAVAILABLE, "cannot ask /none/x: "],
