@@ -18,7 +18,7 @@ export interface TestDatabase extends AsyncDisposable {
 /** The kinds of databases that an origin may have. */
 export type DatabaseKind = "SQLite" | "PostgreSQL";
 
-const TIMEOUT_MS = 5000;
+const TIMEOUT_MS = 30_000;
 const CONNECTIONS = 8;
 
 let server: Promise<PostgresServer> | null = null;
