@@ -81,9 +81,10 @@ async function makeTables(options: InitOptions): Promise<ExitCode> {
   try {
     const backend = await openBackend(options);
     try {
-      if (options.end) await endChanges(backend);
-      const lack = options.follow ? await backend.prepareChanges(options.views) : null;
-      if (lack !== null) logProcess("warning", "cannot_follow", lack, { database });
+      const left = options.end ? await endChanges(backend) : null;
+      if (left !== null) logProcess("warning", "not_ended", left, { database });
+      const lacks = options.follow ? await backend.prepareChanges(options.views) : [];
+      for (const lack of lacks) logProcess("warning", "cannot_follow", lack, { database });
     } finally {
       await backend.close();
     }
@@ -99,10 +100,10 @@ async function makeTables(options: InitOptions): Promise<ExitCode> {
   return ExitCode.OK;
 }
 
-/** @throws An origin is active, whose writes would fail. */
-async function endChanges(backend: Backend): Promise<void> {
+/** @returns What is left, with the remedy; null: nothing. @throws An origin is active, whose writes would fail. */
+async function endChanges(backend: Backend): Promise<string | null> {
   if (!await backend.lockOrigin()) throw new Error("an origin uses the database: stop it first");
-  await backend.endChanges();
+  return await backend.endChanges();
 }
 
 /** Returns the SQL that creates the tables, or ends it, to be executed by a user who may create tables. */

@@ -209,11 +209,15 @@ export interface Backend {
   /**
    * Makes what `openChanges` needs, for the owner of the tables. Changes nothing the second time.
    *
-   * @returns What the server lacks before it can or should be followed, with the remedy; null: nothing.
+   * @returns What the server lacks before it can or should be followed, each with the remedy.
    */
-  prepareChanges(views: Views): Promise<string | null>;
-  /** Takes away what `prepareChanges` has made, and what the database keeps for the origin. */
-  endChanges(): Promise<void>;
+  prepareChanges(views: Views): Promise<readonly string[]>;
+  /**
+   * Takes away what `prepareChanges` has made, and what the database keeps for the origin.
+   *
+   * @returns What this user may not take away, with the remedy; null: nothing is left.
+   */
+  endChanges(): Promise<string | null>;
   /** Deletes rows whose time has come. Readers do not see them any more. */
   purgeExpired(): Promise<void>;
   /** Forgets the tokens that were applied before `beforeUnixMs`, in Unix milliseconds. */

@@ -23,7 +23,15 @@ import {
   Session,
   type SessionSettings,
 } from "./session.ts";
-import { flushToEnd, type LogEnd, missingSetting, readEnd, unboundedLog } from "./slot.ts";
+import {
+  flushToEnd,
+  leftTrigger,
+  type LogEnd,
+  missingSetting,
+  missingTrigger,
+  readEnd,
+  unboundedLog,
+} from "./slot.ts";
 import { foundIn, type Statements, statementsFor } from "./statements.ts";
 import { PostgresViews, type ViewReading } from "./views.ts";
 import { READ_ONLY, STATEMENTS_IN_WRITE, Writes } from "./writes.ts";
@@ -284,16 +292,20 @@ export class PostgresBackend implements Backend {
     return position;
   }
 
-  async prepareChanges(views: Views): Promise<string | null> {
+  async prepareChanges(views: Views): Promise<readonly string[]> {
     const schema = postgresFollowSchema(this.#names, views);
     return await this.#pool.use(async (session) => {
       await session.query(schema);
-      return await missingSetting(session) ?? await unboundedLog(session);
+      const lack = await missingSetting(session) ?? await unboundedLog(session);
+      return [lack, await missingTrigger(session)].filter((each) => each !== null);
     });
   }
 
-  async endChanges(): Promise<void> {
-    await this.#pool.query(POSTGRES_FOLLOW_END);
+  async endChanges(): Promise<string | null> {
+    return await this.#pool.use(async (session) => {
+      await session.query(POSTGRES_FOLLOW_END);
+      return await leftTrigger(session);
+    });
   }
 
   async purgeExpired(): Promise<void> {

@@ -57,6 +57,8 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
   /** Transactions that are not taken. */
   #changed = new ChangedKeys();
   #xids: number[] = [];
+  /** Whether one of them may have changed the catalog. However many have, it is checked once. */
+  #concernsCatalog = false;
   /** The position after everything that is not taken. */
   #received: bigint;
   #taken: bigint;
@@ -147,10 +149,14 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
 
   async begin(): Promise<void> {
     if (this.gap !== null) {
-      await this.#pool.use((session) => noteFollowed(session, this.#slot));
+      await this.#pool.use(async (session) => {
+        // The log does not tell of DDL between the look at the catalog and the start of the slot.
+        await checkPublished(session, this.#views.followed, this.#slot);
+        await noteFollowed(session, this.#slot);
+      });
     }
-    const { name: slot } = this.#slot;
-    const place = { ...this.#pool.settings, slot, publication: PUBLICATION };
+    const { name: slot, hasMessages } = this.#slot;
+    const place = { ...this.#pool.settings, slot, publication: PUBLICATION, hasMessages };
     this.#connection = await ReplicationConnection.open(place, this);
     this.#heardMs = performance.now();
     this.#reporter = setInterval(() => void this.#report(), REPORT_MS);
@@ -166,6 +172,8 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     const changed = this.#changed;
     const xids = this.#xids;
     const position = this.#taken = this.#received;
+    const concernsCatalog = this.#concernsCatalog;
+    this.#concernsCatalog = false;
     this.#changed = new ChangedKeys();
     this.#xids = [];
     if (this.#isPaused) {
@@ -174,7 +182,8 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
       this.#connection!.resume();
     }
     await this.#waitUntilVisible(xids);
-    if (this.#reader.hasDescribed) await this.#checkCatalog();
+    // Before the position counts as followed: what is read then comes after the DDL.
+    if (concernsCatalog) await this.#checkCatalog();
     const { keys, prefixes, count } = changed;
     return { keys, prefixes, count, position };
   }
@@ -210,7 +219,8 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     }
     if (commit === null) return;
     this.#changed.merge(commit.changed);
-    if (commit.changed.count > 0) this.#xids.push(commit.xid);
+    this.#concernsCatalog ||= commit.concernsCatalog;
+    if (commit.changed.count > 0 || commit.concernsCatalog) this.#xids.push(commit.xid);
     this.sentUpTo(commit.endPosition);
     const isFull = this.#changed.size >= WAITING_KEYS_MAX ||
       this.#xids.length >= WAITING_KEYS_MAX;
@@ -252,9 +262,7 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     }
   }
 
-  /** The log describes a table again after its definition may have changed. */
   async #checkCatalog(): Promise<void> {
-    this.#reader.hasDescribed = false;
     await this.#pool.use((session) => checkPublished(session, this.#views.followed, this.#slot));
   }
 

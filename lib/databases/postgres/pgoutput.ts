@@ -2,6 +2,7 @@ import { latin1Text } from "../../../store/base/bytes.ts";
 import type { KeyTemplate } from "../views/key_template.ts";
 import { type ColumnValue, keyOf, type ViewMapping } from "../views/view_mapping.ts";
 import { ChangedKeys } from "../base/changes.ts";
+import { DDL_MARK, MESSAGE_PREFIX } from "./ddl_trigger.ts";
 
 /** Letters with which messages of the plugin pgoutput, and parts of them, begin. */
 const LETTER = {
@@ -12,6 +13,7 @@ const LETTER = {
   UPDATE: 0x55,
   DELETE: 0x44,
   TRUNCATE: 0x54,
+  MESSAGE: 0x4d,
   OLD_KEY: 0x4b,
   OLD_ROW: 0x4f,
   NEW_ROW: 0x4e,
@@ -23,6 +25,8 @@ const BYTEA_OID = 17;
 const LSN_BYTES = 8;
 const TIME_BYTES = 8;
 
+/** Set in the flags of a message that is part of a transaction. */
+const IS_TRANSACTIONAL = 1;
 /** Set in the flags of a column that an update logs when it changes. */
 const IN_IDENTITY = 1;
 
@@ -45,6 +49,8 @@ export interface RowTable {
 /** A transaction that is committed, and may not be visible yet. */
 export interface Commit {
   readonly changed: ChangedKeys;
+  /** Whether it has DDL, or describes a table, whose definition may have changed. */
+  readonly concernsCatalog: boolean;
   /** The lower 32 bits of its number. */
   readonly xid: number;
   /** The position after it in the log. */
@@ -57,9 +63,8 @@ export class PgoutputReader {
   /** Which keys of views other tables concern, by the tables' numbers. */
   readonly #mapping: () => ViewMapping;
   readonly #relations = new Map<number, Relation>();
-  /** Whether a table was described since this was set to false. */
-  hasDescribed = false;
   #changed = new ChangedKeys();
+  #concernsCatalog = false;
   #xid = 0;
   #bytes: Uint8Array = new Uint8Array();
   #view: DataView = new DataView(this.#bytes.buffer);
@@ -81,11 +86,13 @@ export class PgoutputReader {
         this.#at += LSN_BYTES + TIME_BYTES;
         this.#xid = this.#uint32();
         this.#changed = new ChangedKeys();
+        this.#concernsCatalog = false;
         return null;
       case LETTER.COMMIT:
         this.#at += 1 + LSN_BYTES;
         return {
           changed: this.#changed,
+          concernsCatalog: this.#concernsCatalog,
           xid: this.#xid,
           endPosition: this.#view.getBigUint64(this.#at),
         };
@@ -99,6 +106,9 @@ export class PgoutputReader {
         return null;
       case LETTER.TRUNCATE:
         this.#truncate();
+        return null;
+      case LETTER.MESSAGE:
+        this.#concernsCatalog ||= this.#isDdlMark();
         return null;
       default:
         return null;
@@ -127,7 +137,15 @@ export class PgoutputReader {
       throw new RangeError(`table ${table} has no column ${this.#rows.keyName}`);
     }
     this.#relations.set(oid, { columns, identity, key });
-    this.hasDescribed = true;
+    this.#concernsCatalog = true;
+  }
+
+  /** Whether a message is that of the event trigger. Other programs write messages, too, some of them long ones. */
+  #isDdlMark(): boolean {
+    if ((this.#bytes[this.#at]! & IS_TRANSACTIONAL) === 0) return false;
+    this.#at += 1 + LSN_BYTES;
+    if (this.#string() !== MESSAGE_PREFIX || this.#uint32() !== DDL_MARK.length) return false;
+    return latin1Text(this.#bytes, this.#at, DDL_MARK.length) === DDL_MARK;
   }
 
   #isRows(oid: number): boolean {

@@ -1,6 +1,7 @@
 import type { Views } from "../views/view.ts";
 import { ViewMapping } from "../views/view_mapping.ts";
 import { quotedNames, type TableNames } from "../base/table.ts";
+import { DDL_TRIGGER, DDL_TRIGGER_END } from "./ddl_trigger.ts";
 
 /** The publication of the tables that are followed. */
 export const PUBLICATION = "leased";
@@ -74,11 +75,11 @@ export function hasOld(identity: Identity, column: string): boolean {
 /** Returns the statements after which an origin may follow the log, for the owner of the table. */
 export function postgresFollowSchema(names: TableNames, views: Views): string {
   return `CREATE TABLE IF NOT EXISTS leased_follow (one integer PRIMARY KEY CHECK (one = 1), place text NOT NULL);
-${publishRows(names)}${new ViewMapping(views).tables.map(publishTable).join("")}`;
+${publishRows(names)}${new ViewMapping(views).tables.map(publishTable).join("")}${DDL_TRIGGER}`;
 }
 
 /** Statements that take away what `postgresFollowSchema` has made, and the slot. */
-export const POSTGRES_FOLLOW_END = `DROP PUBLICATION IF EXISTS ${PUBLICATION};
+export const POSTGRES_FOLLOW_END = `${DDL_TRIGGER_END}DROP PUBLICATION IF EXISTS ${PUBLICATION};
 DROP TABLE IF EXISTS leased_follow;
 SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots JOIN pg_database ON slot_name = 'leased_' || pg_database.oid
   WHERE datname = current_database() AND database = datname;

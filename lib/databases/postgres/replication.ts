@@ -45,10 +45,12 @@ export class ReplicationConnection {
 
   /** Begins at the position that the slot has confirmed. @throws The server's error. */
   static async open(
-    { url, slot, publication, timeoutMs }: {
+    { url, slot, publication, hasMessages, timeoutMs }: {
       url: string;
       slot: string;
       publication: string;
+      /** Whether the plugin is asked for messages, which it knows from PostgreSQL 14 on. */
+      hasMessages: boolean;
       timeoutMs: number;
     },
     receiver: LogReceiver,
@@ -72,8 +74,9 @@ export class ReplicationConnection {
       },
     });
     try {
+      const messages = hasMessages ? ", messages 'true'" : "";
       const stream = await sql.unsafe(
-        `START_REPLICATION SLOT ${slot} LOGICAL 0/0 (proto_version '1', publication_names '${publication}')`,
+        `START_REPLICATION SLOT ${slot} LOGICAL 0/0 (proto_version '1', publication_names '${publication}'${messages})`,
       ).writable() as Duplex;
       const connection = new ReplicationConnection(sql, stream);
       stream.on("data", (chunk: Uint8Array) => connection.#take(chunk, receiver));

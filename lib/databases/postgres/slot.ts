@@ -8,6 +8,7 @@ import {
   PUBLICATION_STATE,
   PUBLISHED_COUNT,
 } from "./publication.ts";
+import { DDL_TRIGGER_FOUND, DDL_TRIGGER_NAME, MESSAGE_PREFIX } from "./ddl_trigger.ts";
 import type { RowTable } from "./pgoutput.ts";
 import type { Session } from "./session.ts";
 import type { ViewMapping } from "../views/view_mapping.ts";
@@ -20,11 +21,14 @@ const LEVEL = "SELECT current_setting('wal_level') AS level";
 const BOUND = "SELECT current_setting('max_slot_wal_keep_size') AS bound";
 const SERVER =
   "system_identifier::text || ' ' || left(pg_walfile_name(pg_current_wal_lsn()), 8) AS server";
-const PLACE = `SELECT ${SERVER}, (SELECT ${SLOT}) AS slot FROM pg_control_system()`;
+/** The first version whose plugin sends messages. */
+const MESSAGES_FROM = 140_000;
+const PLACE = `SELECT ${SERVER}, (SELECT ${SLOT}) AS slot, ` +
+  `current_setting('server_version_num')::int >= ${MESSAGES_FROM} AS has_messages FROM pg_control_system()`;
 const END =
   `SELECT ${SERVER}, pg_current_wal_flush_lsn() - '0/0' AS position FROM pg_control_system()`;
 /** A commit that waits for the disk, and with it for all that was committed before without waiting. */
-const FLUSH = `SELECT pg_logical_emit_message(true, '${PUBLICATION}', '')`;
+const FLUSH = `SELECT pg_logical_emit_message(true, '${MESSAGE_PREFIX}', '')`;
 const TABLE = "SELECT pg_class.oid::text AS oid, " +
   "EXISTS (SELECT FROM pg_publication WHERE pubname = $2 AND pubinsert AND pubupdate AND pubdelete AND pubtruncate) " +
   "AND EXISTS (SELECT FROM pg_publication_tables JOIN pg_class ON relname = tablename WHERE pubname = $2 AND " +
@@ -62,6 +66,8 @@ export interface Slot {
   readonly gap: string | null;
   readonly confirmed: bigint;
   readonly rows: RowTable;
+  /** Whether the log tells of DDL. */
+  readonly hasMessages: boolean;
 }
 
 /**
@@ -74,20 +80,15 @@ export async function checkPublished(
   { mapping, words }: Followed,
   slot: Slot | null = null,
 ): Promise<void> {
+  // First: of a change in between, the more exact reason is told.
+  const isOther = slot !== null &&
+    slot.published !== await publishedAs(session, await catalogState(session, words));
   const missing = await findUnpublished(session, mapping);
-  if (missing !== null) {
-    await forgetPlace(session);
-    throw new Error(missing);
-  }
-  if (
-    slot !== null &&
-    slot.published !== await publishedAs(session, await catalogState(session, words))
-  ) {
-    await forgetPlace(session);
-    throw new Error(
-      `the publication ${PUBLICATION}, a table in it, or what views read has changed`,
-    );
-  }
+  if (!isOther && missing === null) return;
+  await forgetPlace(session);
+  throw new Error(
+    missing ?? `the publication ${PUBLICATION}, a table in it, or what views read has changed`,
+  );
 }
 
 /**
@@ -124,6 +125,23 @@ export async function unboundedLog(session: Session): Promise<string | null> {
     "set it, see docs/follow.md";
 }
 
+/** Returns the consequence of a missing event trigger, and the remedy; null: it is there. */
+export async function missingTrigger(session: Session): Promise<string | null> {
+  const [found] = await session.query(DDL_TRIGGER_FOUND);
+  if (found !== undefined) return null;
+  return `only a superuser can make the event trigger ${DDL_TRIGGER_NAME}: changes of the schema are noticed within a second, ` +
+    "not at once; let a superuser start the same init";
+}
+
+/** Returns that the event trigger is left, and the remedy; null: there is none. */
+export async function leftTrigger(session: Session): Promise<string | null> {
+  const [found] = await session.query(DDL_TRIGGER_FOUND);
+  if (found === undefined) return null;
+  return `the event trigger ${DDL_TRIGGER_NAME} is left: let a superuser execute ${
+    found["remedy"]
+  }`;
+}
+
 /**
  * Finds the slot, or makes it. A new one has missed changes, and so has one on another timeline: `gap` says why. The
  * note of the earlier place goes before the slot is made, and comes back when everything is emptied: a crash in between
@@ -142,6 +160,7 @@ export async function prepareSlot(
   if (missing !== null) throw new Error(missing);
   const [found] = await session.query(PLACE);
   const { server, slot } = found as { server: string; slot: string };
+  const hasMessages = found!["has_messages"] === true;
   const rows = await checkTable(session, names);
   const name = slot;
   const published = await publishedAs(session, catalog);
@@ -164,13 +183,13 @@ export async function prepareSlot(
     // A commit before the slot's start may not be visible yet: a read would fill the old value for good.
     await endOfTransactions(session);
     const confirmed = BigInt(made!["confirmed"] as string);
-    return { name, published, server, place, gap, confirmed, rows };
+    return { name, published, server, place, gap, confirmed, rows, hasMessages };
   }
   if (evicts && state!["active_pid"] !== null) {
     await session.query("SELECT pg_terminate_backend($1)", [Number(state!["active_pid"])]);
   }
   const confirmed = BigInt(state!["confirmed"] as string);
-  return { name, published, server, place, gap, confirmed, rows };
+  return { name, published, server, place, gap, confirmed, rows, hasMessages };
 }
 
 /**

@@ -164,15 +164,16 @@ export class SqliteBackend implements Backend {
     return this.endOfLog();
   }
 
-  async prepareChanges(views: Views): Promise<string | null> {
+  async prepareChanges(views: Views): Promise<readonly string[]> {
     const schema = followSchema(this.#database, this.#names, views);
     await this.#whenFree(() => this.#database.exec(`BEGIN IMMEDIATE; ${schema} COMMIT`));
-    return null;
+    return [];
   }
 
-  async endChanges(): Promise<void> {
+  async endChanges(): Promise<string | null> {
     const end = followEnd(this.#database);
     await this.#whenFree(() => this.#database.exec(`BEGIN IMMEDIATE; ${end} COMMIT`));
+    return null;
   }
 
   prepareViews(views: Views): Promise<PreparedViews> {

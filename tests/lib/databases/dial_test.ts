@@ -11,7 +11,7 @@ const DIALS: Readonly<Record<string, (url: string) => Promise<unknown>>> = {
   session: (url) => Session.open({ url, timeoutMs: TIMEOUT_MS }),
   log: (url) =>
     ReplicationConnection.open(
-      { url, slot: "s", publication: "p", timeoutMs: TIMEOUT_MS },
+      { url, slot: "s", publication: "p", hasMessages: true, timeoutMs: TIMEOUT_MS },
       { message: () => {}, sentUpTo: () => {}, ended: () => {} },
     ),
 };

@@ -223,6 +223,36 @@ Deno.test("a table that is described anew has its new columns", () => {
   assertEquals(keysOf([change("I", ROWS, ["N", ["\\x6b", "\\x01"]])], made), [["k"], 1]);
 });
 
+/** A message that a program writes to the log. */
+function note(flags: number, prefix: string, content: string): Uint8Array {
+  const { length } = new TextEncoder().encode(content);
+  return message("M", [1, flags], [8, 5], `${prefix}\0`, [4, length], content);
+}
+
+Deno.test("a commit says whether it has DDL, or describes a table", () => {
+  const made = reader();
+  const cases: readonly (readonly [messages: readonly Uint8Array[], concernsCatalog: boolean])[] = [
+    [[note(1, "leased", "ddl")], true],
+    [[note(1, "leased", "ddl"), change("I", OTHER, ["N", ["x"]])], true],
+    [[relation(OTHER, "other", [{ name: "key", type: TEXT }])], true],
+    // That of `follow wait now`, and those of others.
+    [[note(1, "leased", "")], false],
+    [[note(1, "leased", "ddl?")], false],
+    [[note(1, "leased", "dd")], false],
+    [[note(1, "leased2", "ddl")], false],
+    [[note(1, "", "ddl"), note(1, "outbox", "é".repeat(9))], false],
+    [[note(0, "leased", "ddl")], false],
+    [[], false],
+  ];
+  for (const [messages, concernsCatalog] of cases) {
+    made.take(BEGIN);
+    for (const each of messages) assertEquals(made.take(each), null);
+    const commit = made.take(COMMIT)!;
+    assertEquals(commit.concernsCatalog, concernsCatalog);
+    assertEquals(commit.changed.count, 0);
+  }
+});
+
 Deno.test("messages that make no sense are refused", () => {
   const unknown = change("I", 12_345, ["N", ["x"]]);
   assertThrows(() => reader().take(unknown), RangeError, "a table that was not described");

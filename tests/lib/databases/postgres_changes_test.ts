@@ -1,6 +1,6 @@
 // The log of PostgreSQL, read by hand: what is taken, confirmed and read again.
 import { hasEveryRow } from "../../../lib/databases/views/key_set.ts";
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import type { Changes, ChangeStream } from "../../../lib/databases/base/changes.ts";
 import { openPostgres, type PostgresBackend } from "../../../lib/databases/postgres/backend.ts";
 import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";
@@ -159,6 +159,41 @@ testChanges("a new slot is a gap until everything is emptied", async ({ backend,
   const whole = await backend.openChanges(true);
   assertEquals(whole.gap, null);
   await whole.close();
+});
+
+testChanges("DDL between the look at the catalog and the begin is noticed at the begin", async ({
+  backend,
+  execute,
+}) => {
+  const first = await backend.openChanges(true);
+  assertMatch(first.gap!, /does not exist/);
+  await execute("ALTER TABLE kv ADD COLUMN more integer");
+  await assertRejects(() => first.begin(), Error, "what views read has changed");
+  await first.close();
+  const again = await backend.openChanges(true);
+  assertMatch(again.gap!, /was not followed before/);
+  await again.begin();
+  await again.close();
+  const whole = await backend.openChanges(true);
+  assertEquals(whole.gap, null);
+  await whole.close();
+});
+
+testChanges("DDL is noticed before its position is told", async ({ backend, execute }) => {
+  const stream = await openStream(backend);
+  await execute("CREATE TABLE other (id integer)");
+  const end = await backend.endOfLog();
+  for (let position = 0n; position < end;) ({ position } = await stream.next());
+  await execute("ALTER TABLE kv ADD COLUMN more integer");
+  const after = await backend.endOfLog();
+  await assertRejects(
+    async () => {
+      for (let position = 0n; position < after;) ({ position } = await stream.next());
+    },
+    Error,
+    "what views read has changed",
+  );
+  await stream.close();
 });
 
 testChanges("the connection of an origin before is ended", async ({ backend, execute }) => {

@@ -29,7 +29,7 @@ function followed(tables: readonly string[], words: string, state: string): Foll
 const STATEMENTS = {
   level: "'wal_level'",
   bound: "'max_slot_wal_keep_size'",
-  place: "AS slot FROM",
+  place: "AS has_messages",
   end: "AS position FROM",
   table: "AS is_published",
   state: "AS is_own",
@@ -69,7 +69,7 @@ class Server {
   constructor(changed: Partial<Record<Name, readonly (Row | undefined)[]>> = {}) {
     const answers: Partial<Record<Name, readonly (Row | undefined)[]>> = {
       level: [{ level: "logical" }],
-      place: [{ server: "1 0", slot: "leased_5" }],
+      place: [{ server: "1 0", slot: "leased_5", has_messages: true }],
       end: [{ server: "1 0", position: "700" }],
       table: [{ oid: "9", is_published: true, identity: '["key"]' }],
       published: [{ state: "pub" }],
@@ -112,6 +112,7 @@ const SLOT: Slot = {
   gap: null,
   confirmed: 500n,
   rows: { oid: "9", keyName: "key" },
+  hasMessages: true,
 };
 
 Deno.test("a slot that was followed is continued where it was confirmed; its reader before is ended, if asked", async () => {
@@ -125,6 +126,9 @@ Deno.test("a slot that was followed is continued where it was confirmed; its rea
   const polite = new Server(used);
   await polite.prepare(false);
   assertEquals(polite.changes, []);
+  // PostgreSQL 13.
+  const old = new Server({ place: [{ server: "1 0", slot: "leased_5", has_messages: false }] });
+  assertEquals(await old.prepare(), { ...SLOT, hasMessages: false });
 });
 
 Deno.test("a gap: the note goes before the slot is made anew, and what was committed by then is visible before it is used", async () => {
@@ -149,7 +153,7 @@ Deno.test("a gap: the note goes before the slot is made anew, and what was commi
     [{ note: [undefined] }, "the log was not followed before, or had not all changes", true],
     // After a failover, or with another publication.
     [
-      { place: [{ server: "1 2", slot: "leased_5" }] },
+      { place: [{ server: "1 2", slot: "leased_5", has_messages: true }] },
       moved(FOLLOWED, "1 2 leased_5 pub cat"),
       true,
     ],
@@ -207,7 +211,7 @@ Deno.test("the place has the state of the catalog, and a gap is recorded when it
   await checkPublished(server.session, VIEWS, slot);
   await checkPublished(server.session, VIEWS);
   assertEquals(server.asked.slice(READS.length), [
-    ...["count {70,71}", "children {70,71}", "catalog kv product", "published"],
+    ...["catalog kv product", "published", "count {70,71}", "children {70,71}"],
     ...["count {70,71}", "children {70,71}"],
   ]);
   const cases: readonly (readonly [

@@ -25,6 +25,7 @@ const SLOT: Slot = {
   gap: null,
   confirmed: 100n,
   rows: { oid: String(ROWS), keyName: "key" },
+  hasMessages: true,
 };
 
 /** Bytes of a message: texts, and numbers of 1, 2, 4 and 8 bytes. */
@@ -44,6 +45,8 @@ const TABLE = message("R", [4, ROWS], "public\0", "kv\0", "d", [2, 1], [1, 1], "
   0,
 ]);
 
+const DDL = message("M", [1, 1], [8, 0], "leased\0", [4, 3], "ddl");
+
 /** A log whose connection the test stands for. */
 class Log {
   /** Calls of the connection, in their order. */
@@ -53,6 +56,8 @@ class Log {
   /** Snapshots that the database answers, and positions that it keeps. */
   readonly snapshots: string[] = [];
   uses = 0;
+  /** Awaited before each use of the database but the first. */
+  onUse: () => Promise<void> = () => Promise.resolve();
   failure: Error | null = null;
   regular: (() => void) | undefined;
   changes!: PostgresChanges;
@@ -62,8 +67,9 @@ class Log {
     const given = { ...SLOT, ...slot };
     const pool = {
       settings: { url: "postgres://nowhere/", timeoutMs: 1 },
-      use: (): Promise<unknown> => {
+      use: async (): Promise<unknown> => {
         log.uses++;
+        if (log.uses > 1) await log.onUse();
         if (log.failure !== null) return Promise.reject(log.failure);
         return Promise.resolve(log.uses === 1 ? [given, null] : 4_096);
       },
@@ -113,8 +119,9 @@ class Log {
   }
 
   /** A transaction that has changed these keys. */
-  commit(xid: number, position: bigint, keys: readonly string[]): void {
+  commit(xid: number, position: bigint, keys: readonly string[], hasDdl = false): void {
     this.changes.message(message("B", [8, 0], [8, 0], [4, xid]));
+    if (hasDdl) this.changes.message(DDL);
     for (const key of keys) {
       this.changes.message(
         message("I", [4, ROWS], "N", [2, 1], "t", [4, key.length], key),
@@ -143,6 +150,45 @@ Deno.test("transactions are taken together, once, when the last one of them is v
   log.commit(9, 150n, ["d"]);
   log.snapshots.push("10:10:");
   assertEquals(told(await log.changes.next()), [["d"], [], 1, 150n]);
+  await log.changes.close();
+});
+
+Deno.test("however many transactions have DDL, the catalog is checked once they are visible, before their position is told", async () => {
+  const log = await Log.open();
+  const MANY = 10_000;
+  let checks = 0;
+  let isTold = false;
+  for (let xid = 1; xid <= MANY; xid++) log.commit(xid, 110n + BigInt(xid), [], true);
+  assertEquals(log.uses, 1);
+  log.snapshots.push(
+    `1:${MANY + 1}:1,5`,
+    `5:${MANY + 1}:5`,
+    `${MANY + 1}:${MANY + 1}:`,
+  );
+  log.onUse = async () => {
+    checks++;
+    assertEquals(log.snapshots, []);
+    // Those that arrive now are checked afterwards.
+    if (checks === 1) {
+      for (let xid = 1; xid <= MANY; xid++) log.commit(MANY + xid, 20_110n, [], true);
+    }
+    await new Promise((resolve) => setTimeout(resolve));
+    assertEquals(isTold, false);
+  };
+  const first = await log.changes.next();
+  isTold = true;
+  assertEquals([told(first), checks], [[[], [], 0, 10_110n], 1]);
+  isTold = false;
+  log.snapshots.push("30000:30000:");
+  assertEquals([told(await log.changes.next()), checks], [[[], [], 0, 20_110n], 2]);
+  log.commit(30_001, 20_120n, ["a"]);
+  log.snapshots.push("30002:30002:");
+  await log.changes.next();
+  assertEquals(checks, 2);
+  log.commit(30_002, 20_130n, ["a"], true);
+  log.snapshots.push("30003:30003:");
+  log.failure = new Error("what views read has changed");
+  await assertRejects(() => log.changes.next(), Error, "what views read has changed");
   await log.changes.close();
 });
 

@@ -58,7 +58,7 @@ async function withFile(
   if (tables !== "") other.exec(tables);
   try {
     const { epoch } = await backend.takeOver();
-    assertEquals(await backend.prepareChanges(views), null);
+    assertEquals(await backend.prepareChanges(views), []);
     const prepared = views === Views.NONE ? null : await backend.prepareViews(views);
     await run({ backend, epoch, other, views: prepared, open: () => backend.openChanges(true) });
     await prepared?.close();

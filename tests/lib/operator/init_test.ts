@@ -155,11 +155,63 @@ async function madeIn({ url }: TestDatabase): Promise<string> {
     ).all().map(({ name }) => name).join();
   }
   return await (await sharedPostgres()).execute(
-    "SELECT string_agg(name, ',') FROM (SELECT pubname FROM pg_publication UNION ALL SELECT relname FROM pg_class " +
+    "SELECT string_agg(name, ',') FROM (SELECT pubname FROM pg_publication UNION ALL SELECT evtname FROM pg_event_trigger " +
+      "UNION ALL SELECT proname FROM pg_proc WHERE proname LIKE 'leased%' UNION ALL SELECT relname FROM pg_class " +
       "WHERE relname = 'leased_follow' UNION ALL SELECT slot_name FROM pg_replication_slots WHERE database = current_database()) AS each (name)",
     url,
   );
 }
+
+Deno.test(
+  "PostgreSQL: init --follow by a user who is no superuser makes no event trigger, and init --end leaves one",
+  {
+    ...needs("PostgreSQL", HAS_POSTGRES),
+  },
+  async () => {
+    const server = await sharedPostgres();
+    const owned = await server.createDatabase();
+    const owner = `owner${Date.now()}`;
+    const name = owned.slice(owned.lastIndexOf("/") + 1);
+    await server.execute(
+      `CREATE ROLE ${owner} LOGIN REPLICATION; ALTER DATABASE ${name} OWNER TO ${owner}; ALTER SCHEMA public OWNER TO ${owner}`,
+      owned,
+    );
+    const url = owned.replace("postgres@", `${owner}@`);
+    const place = { url, folder: "" };
+    const lack = "only a superuser can make the event trigger leased_ddl";
+    const init = async (at: string, ...args: string[]): Promise<string> => {
+      const { code, stderr } = await runInit({ url: at, folder: "" }, [...args, "--run"]);
+      assertEquals(code, 0, stderr);
+      return stderr;
+    };
+    const made = (): Promise<string> => madeIn({ ...place, url: owned } as TestDatabase);
+    const state =
+      "SELECT string_agg(xmin::text, ' ') FROM (SELECT xmin FROM pg_event_trigger UNION ALL " +
+      "SELECT xmin FROM pg_publication UNION ALL SELECT xmin FROM pg_class WHERE relname ~ '^(leased|kv)' UNION ALL " +
+      "SELECT xmin FROM pg_proc WHERE proname ~ '^leased') AS each";
+    assertStringIncludes(await init(url, "--follow"), lack);
+    assertEquals(await made(), "leased,leased_follow");
+    // A superuser adds it, and once more changes nothing.
+    assertEquals((await init(owned, "--follow")).includes("leased_ddl"), false);
+    const before = await server.execute(state, owned);
+    assertEquals((await init(url, "--follow")).includes("leased_ddl"), false);
+    await init(owned, "--follow");
+    assertEquals(await server.execute(state, owned), before);
+
+    const { stdout } = await runInit(place, ["--follow"]);
+    await server.execute(stdout, url);
+    assertEquals(await server.execute(state, owned), before);
+    const left = await init(url, "--end");
+    assertStringIncludes(
+      left,
+      "the event trigger leased_ddl is left: let a superuser execute DROP EVENT TRIGGER leased_ddl; DROP FUNCTION leased_ddl()",
+    );
+    assertEquals(await made(), "leased_ddl,leased_ddl");
+    await server.execute("CREATE TABLE other ()", url);
+    assertEquals((await init(owned, "--end")).includes("leased_ddl"), false);
+    assertEquals(await made(), "");
+  },
+);
 
 testDatabases(
   "init --end takes away all that --follow needs, but not beneath an origin, and init makes it again",

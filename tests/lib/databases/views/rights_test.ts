@@ -43,6 +43,7 @@ testDatabases(
     const options = ["--follow", "--views", VIEWS];
     const init = await runInit({ ...place, url: as(owner!) }, [...options, "--run"]);
     assertEquals(init.code, 0, init.stderr);
+    assertStringIncludes(init.stderr, "changes of the schema are noticed within a second");
     for (const file of ["contrib/proxy_user.sql", "contrib/follow_user.sql"]) {
       await server.execute(sql(file), url);
     }
