@@ -10,7 +10,8 @@ type Name = RowOf<typeof SERVER_OPTIONS>[0];
 const OF_ORIGIN = [
   ...["table", "key-column", "value-column", "version-column", "flags-column"] as const,
   ...["expiry-column", "db-connections", "applied-ttl", "member-time", "member-drift"] as const,
-  ...["standby", "take-over", "follow", "lag-max", "lag-quarantine", "views"] as const,
+  ...["standby", "take-over", "follow", "temporary-slot"] as const,
+  ...["lag-max", "lag-quarantine", "views"] as const,
 ] as const;
 
 const isNode = (values: Values): boolean => values.origin.length > 0;
@@ -47,7 +48,7 @@ const NEEDS:
         "--row-expiry column",
       ],
       [
-        ["lag-max", "lag-quarantine", "views"],
+        ["temporary-slot", "lag-max", "lag-quarantine", "views"],
         (values) => !isOrigin(values) || values.follow,
         "--follow",
       ],
@@ -120,6 +121,7 @@ export function optionsWithoutEffect(
   }
   if (values.db.startsWith("sqlite:")) {
     tell("db-connections", "--db-connections", "SQLite has one connection");
+    tell("temporary-slot", "--temporary-slot", "SQLite has no replication slots");
   }
   return found;
 }

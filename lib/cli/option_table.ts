@@ -270,6 +270,7 @@ const ROWS = [
   ["origin-login",   "",   "text",   "path",          NONE, NONE,  "",                 "file with the line user:password for an origin that asks for passwords; the level node is needed"],
   ["origin-ca-cert", "",   "text",   "path",          NONE, NONE,  "",                 "reach the origin over TLS, and verify it against these certificates in PEM, beside the runtime's root certificates"],
   ["follow",         "",   "switch", "",              NONE, NONE,  "",                 "with --db: read the database's log, and delete rows that other programs change; `init --follow` prepares the database"],
+  ["temporary-slot", "",   "switch", "",              NONE, NONE,  "",                 "with --follow before PostgreSQL: use a replication slot that ends with its connection, so that no log is kept for an origin that is away; each start and each new connection deletes all cached rows"],
   ["views",          "",   "text",   "file",          NONE, NONE,  "",                 "with --follow: file of views, keys whose values are results of queries; SIGHUP reads it again"],
   ["lag-max",        "",   "whole",  "milliseconds",   100, INT31, "10000",            "with --follow: /health fails when changes have not been applied for so long"],
   ["lag-quarantine", "",   "switch", "",              NONE, NONE,  "",                 "with --follow: while /health fails for --lag-max, rows are read from the database and kept nowhere"],

@@ -36,6 +36,8 @@ export interface DatabaseOptions {
   readonly names: TableNames;
   /** Most bytes of a view's value; left out: there is no limit. */
   readonly resultBytesMax?: number;
+  /** Whether PostgreSQL keeps its log only while it is read; left out: also while no origin reads it. */
+  readonly temporarySlot?: boolean;
 }
 
 /** How to ask the database of views and tables. */
@@ -55,6 +57,7 @@ export async function openBackend(options: DatabaseOptions): Promise<Backend> {
     connectionsMax: options.dbConnections,
     timeoutMs: dbTimeoutMs,
     resultBytesMax: options.resultBytesMax,
+    hasTemporarySlot: options.temporarySlot ?? false,
   });
 }
 

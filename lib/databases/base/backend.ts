@@ -262,4 +262,6 @@ export interface PostgresSettings {
   readonly nowUnixMs?: () => number;
   /** Most bytes of a view's value; left out: there is no limit. */
   readonly resultBytesMax?: number | undefined;
+  /** Whether the log is kept only while it is read; left out: also while no origin reads it. */
+  readonly hasTemporarySlot?: boolean;
 }

@@ -80,6 +80,7 @@ export class PostgresBackend implements Backend {
   readonly #names: TableNames;
   readonly #timeoutMs: number;
   readonly #nowUnixMs: () => number;
+  readonly #hasTemporarySlot: boolean;
   #statements: Statements;
   readonly #writes: Writes;
   readonly #viewReading: ViewReading;
@@ -97,8 +98,14 @@ export class PostgresBackend implements Backend {
     place: Place,
     types: ColumnTypes,
     names: TableNames,
-    { connectionsMax, nowUnixMs = Date.now, resultBytesMax = Infinity }: PostgresSettings,
+    {
+      connectionsMax,
+      nowUnixMs = Date.now,
+      resultBytesMax = Infinity,
+      hasTemporarySlot = false,
+    }: PostgresSettings,
   ) {
+    this.#hasTemporarySlot = hasTemporarySlot;
     this.#pool = new Pool(place, connectionsMax);
     this.#originPool = new Pool(place, 1);
     this.#logPool = new Pool(place, 1);
@@ -251,6 +258,7 @@ export class PostgresBackend implements Backend {
         evicts,
         this.#views,
         breaks,
+        this.#hasTemporarySlot,
       );
       // What is read after everything was emptied must come from this server.
       if (changes.gap !== null) this.#pool.renew();

@@ -18,6 +18,7 @@ import {
   checkPublished,
   followOthers,
   forgetPlace,
+  makeTemporarySlot,
   noteFollowed,
   oldestWriter,
   prepareSlot,
@@ -33,6 +34,8 @@ const WAITING_KEYS_MAX = CHANGED_KEYS_MAX / 2;
 const REPORT_MS = 1000;
 /** Without a message for so long, the connection is given up. */
 const SILENCE_MS = 10_000;
+/** Time-outs of statements that the opening may take: it waits for transactions twice. */
+const STATEMENTS_IN_OPENING = 2;
 /** Pause before a position that is asked for in haste. */
 const HASTE_MS = 5;
 
@@ -71,8 +74,15 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
   retainedBytes = 0;
   readonly warning: string | null;
 
-  private constructor(pool: Pool, slot: Slot, views: FollowedViews, warning: string | null) {
+  private constructor(
+    pool: Pool,
+    slot: Slot,
+    views: FollowedViews,
+    warning: string | null,
+    connection: ReplicationConnection | undefined,
+  ) {
     this.warning = warning;
+    this.#connection = connection;
     this.#pool = pool;
     this.#slot = slot;
     this.#views = views;
@@ -88,6 +98,7 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
    * Prepares the slot.
    *
    * @param isGap Whether values may be old, whatever the log has.
+   * @param isTemporary Whether the slot ends with the stream.
    * @throws When the log cannot be followed, with the remedy. LogBusyError names a transaction.
    */
   static async open(
@@ -96,16 +107,23 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     evicts: boolean,
     views: FollowedViews,
     isGap: boolean,
+    isTemporary: boolean,
   ): Promise<PostgresChanges> {
+    const connection = isTemporary ? new ReplicationConnection(pool.settings) : undefined;
     try {
       const [slot, warning] = await pool.use(async (session) => {
         if (isGap) await forgetPlace(session);
         await checkPublished(session, views.followed);
-        const slot = await prepareSlot(session, names, views.followed, evicts);
-        return [slot, await unboundedLog(session)] as const;
-      });
-      return new PostgresChanges(pool, slot, views, warning);
+        if (connection === undefined) {
+          const slot = await prepareSlot(session, names, views.followed, evicts);
+          return [slot, await unboundedLog(session)] as const;
+        }
+        const slot = await makeTemporarySlot(session, connection, names, views.followed, evicts);
+        return [slot, null] as const;
+      }, STATEMENTS_IN_OPENING);
+      return new PostgresChanges(pool, slot, views, warning, connection);
     } catch (error) {
+      await connection?.close();
       // A new slot waits for all transactions that are open, however long they are.
       const writer = isLate(error) ? await pool.use(oldestWriter) : null;
       if (writer === null) throw error;
@@ -156,8 +174,13 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
       });
     }
     const { name: slot, hasMessages } = this.#slot;
-    const place = { ...this.#pool.settings, slot, publication: PUBLICATION, hasMessages };
-    this.#connection = await ReplicationConnection.open(place, this);
+    const place = { slot, publication: PUBLICATION, hasMessages };
+    if (this.#connection === undefined) {
+      const { settings } = this.#pool;
+      this.#connection = await ReplicationConnection.open({ ...settings, ...place }, this);
+    } else {
+      await this.#connection.start(place, this);
+    }
     this.#heardMs = performance.now();
     this.#reporter = setInterval(() => void this.#report(), REPORT_MS);
     this.#connection.report(this.#confirmed, true);

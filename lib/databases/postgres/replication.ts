@@ -3,6 +3,7 @@ import type { Duplex } from "node:stream";
 import postgres from "npm:postgres@3.4.9";
 import { reasonOf } from "../../process/reason.ts";
 import { dialSettings } from "./dial.ts";
+import { LostError } from "./session.ts";
 
 /** Letters of messages over a replication connection. */
 const LOG_DATA = 0x77;
@@ -11,13 +12,27 @@ const STATUS = 0x72;
 /** `w`, its position, the end of the log, a time. */
 const DATA_HEADER_BYTES = 25;
 const STATUS_BYTES = 34;
-/** How long the server may take to end its log. */
+/** How long the server may take to end its log, or a statement after its time. */
 const END_MS = 500;
 /** Between 1970 and 2000, the epoch of the server's times. */
 const EPOCH_UNIX_MS = Date.UTC(2000, 0, 1);
 
 /** Settings on which the texts of values in the log depend, and with them keys. */
 const TEXT_SETTINGS = { "bytea_output": "hex", DateStyle: "ISO", TimeZone: "UTC" };
+
+/** How the server is reached, and the longest that a statement may take. */
+export interface LogServer {
+  readonly url: string;
+  readonly timeoutMs: number;
+}
+
+/** What the server is asked to send. */
+export interface LogPlace {
+  readonly slot: string;
+  readonly publication: string;
+  /** Whether the plugin is asked for messages, which it knows from PostgreSQL 14 on. */
+  readonly hasMessages: boolean;
+}
 
 /** A message of a replication connection. */
 export interface LogReceiver {
@@ -35,27 +50,24 @@ export interface LogReceiver {
  */
 export class ReplicationConnection {
   readonly #sql: postgres.Sql;
-  readonly #stream: Duplex;
+  readonly #timeoutMs: number;
+  #stream: Duplex | undefined;
   #isClosed = false;
 
-  private constructor(sql: postgres.Sql, stream: Duplex) {
-    this.#sql = sql;
-    this.#stream = stream;
-  }
-
-  /** Begins at the position that the slot has confirmed. @throws The server's error. */
+  /** Opens one, and has the server send its log. @throws As `start`. */
   static async open(
-    { url, slot, publication, hasMessages, timeoutMs }: {
-      url: string;
-      slot: string;
-      publication: string;
-      /** Whether the plugin is asked for messages, which it knows from PostgreSQL 14 on. */
-      hasMessages: boolean;
-      timeoutMs: number;
-    },
+    place: LogPlace & LogServer,
     receiver: LogReceiver,
   ): Promise<ReplicationConnection> {
-    const sql = postgres(withoutTextSettings(url), {
+    const connection = new ReplicationConnection(place);
+    await connection.start(place, receiver);
+    return connection;
+  }
+
+  /** Connects with the first query. */
+  constructor({ url, timeoutMs }: LogServer) {
+    this.#timeoutMs = timeoutMs;
+    this.#sql = postgres(withoutTextSettings(url), {
       ...dialSettings(url),
       max: 1,
       max_lifetime: null,
@@ -73,19 +85,52 @@ export class ReplicationConnection {
         tcp_keepalives_count: 3,
       },
     });
+  }
+
+  /**
+   * Executes one statement before `start`, in the session that will send the log.
+   *
+   * @returns Its first row.
+   * @throws The server's error, also when the statement takes longer than `timeoutMs`. LostError: there was no answer.
+   */
+  async query(text: string): Promise<Readonly<Record<string, unknown>>> {
+    const timeoutMs = this.#timeoutMs;
+    let isLate = false;
+    // A host that has vanished ends no statement.
+    const timer = setTimeout(() => {
+      isLate = true;
+      void this.#sql.end({ timeout: 0 });
+    }, timeoutMs + END_MS);
+    try {
+      await this.#sql.unsafe(`SET statement_timeout = ${timeoutMs}`);
+      const [row] = await this.#sql.unsafe(text);
+      return row!;
+    } catch (error) {
+      throw isLate
+        ? new LostError(`the database did not answer within ${timeoutMs + END_MS} ms`)
+        : error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Has the server send its log from the position that the slot has confirmed. @throws The server's error. */
+  async start(
+    { slot, publication, hasMessages }: LogPlace,
+    receiver: LogReceiver,
+  ): Promise<void> {
     try {
       const messages = hasMessages ? ", messages 'true'" : "";
-      const stream = await sql.unsafe(
+      const stream = await this.#sql.unsafe(
         `START_REPLICATION SLOT ${slot} LOGICAL 0/0 (proto_version '1', publication_names '${publication}'${messages})`,
       ).writable() as Duplex;
-      const connection = new ReplicationConnection(sql, stream);
-      stream.on("data", (chunk: Uint8Array) => connection.#take(chunk, receiver));
+      this.#stream = stream;
+      stream.on("data", (chunk: Uint8Array) => this.#take(chunk, receiver));
       stream.on("error", (error) => receiver.ended(reasonOf(error)));
       stream.on("close", () => receiver.ended("the server has closed the connection"));
       stream.on("end", () => receiver.ended("the server has ended the log"));
-      return connection;
     } catch (error) {
-      await sql.end({ timeout: 0 });
+      await this.close();
       throw error;
     }
   }
@@ -99,7 +144,7 @@ export class ReplicationConnection {
 
   /** Tells the server that everything before the position is applied. @param asks Whether it is to reply. */
   report(position: bigint, asks: boolean): void {
-    if (this.#isClosed || this.#stream.destroyed) return;
+    if (this.#isClosed || this.#stream === undefined || this.#stream.destroyed) return;
     const status = Buffer.alloc(STATUS_BYTES);
     status[0] = STATUS;
     for (const at of [1, 9, 17]) status.writeBigUInt64BE(position, at);
@@ -110,31 +155,30 @@ export class ReplicationConnection {
 
   /** Reads no more until `resume`. */
   pause(): void {
-    this.#stream.pause();
+    this.#stream?.pause();
   }
 
   resume(): void {
-    this.#stream.resume();
+    this.#stream?.resume();
   }
 
   /** Ends the log and the connection. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.#endLog();
+    if (this.#stream !== undefined && !this.#stream.destroyed) await endOf(this.#stream);
     await this.#sql.end({ timeout: 0 });
   }
+}
 
-  /** Without the end of the copy, the server would log a connection that fails. */
-  async #endLog(): Promise<void> {
-    if (this.#stream.destroyed) return;
-    const closed = Promise.withResolvers<void>();
-    const timer = setTimeout(closed.resolve, END_MS);
-    this.#stream.once("close", () => closed.resolve());
-    this.#stream.end();
-    this.#stream.resume();
-    await closed.promise;
-    clearTimeout(timer);
-  }
+/** Ends a copy in both directions: without that, the server would log a connection that fails. */
+async function endOf(stream: Duplex): Promise<void> {
+  const closed = Promise.withResolvers<void>();
+  const timer = setTimeout(closed.resolve, END_MS);
+  stream.once("close", () => closed.resolve());
+  stream.end();
+  stream.resume();
+  await closed.promise;
+  clearTimeout(timer);
 }
 
 /** Returns a URL without parameters that would take the place of `TEXT_SETTINGS`. */

@@ -247,6 +247,7 @@ export function isRefusal(error: unknown): boolean {
 
 const LOCK_NOT_AVAILABLE = "55P03";
 const QUERY_CANCELED = "57014";
+const OBJECT_IN_USE = "55006";
 const READ_ONLY_TRANSACTION = "25006";
 const CHECK_VIOLATION = "23514";
 /** An operator that does not exist, and parameters whose type is ambiguous or unknown. */
@@ -282,6 +283,11 @@ export function isRowError(error: unknown): boolean {
 /** Whether the server has waited for another session's lock as long as it should. */
 export function isLockTimeout(error: unknown): boolean {
   return codeOf(error) === LOCK_NOT_AVAILABLE;
+}
+
+/** Whether the server has refused a statement because another session uses the object. */
+export function isInUse(error: unknown): boolean {
+  return codeOf(error) === OBJECT_IN_USE;
 }
 
 /** Whether a statement, or its wait for a lock, has taken longer than it may. */

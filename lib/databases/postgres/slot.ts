@@ -10,17 +10,26 @@ import {
 } from "./publication.ts";
 import { DDL_TRIGGER_FOUND, DDL_TRIGGER_NAME, MESSAGE_PREFIX } from "./ddl_trigger.ts";
 import type { RowTable } from "./pgoutput.ts";
-import type { Session } from "./session.ts";
+import { isInUse, type Session } from "./session.ts";
 import type { ViewMapping } from "../views/view_mapping.ts";
 import { pause } from "../../process/pause.ts";
 import { catalogState, type Followed } from "./catalog_state.ts";
+import type { ReplicationConnection } from "./replication.ts";
 
 /** The slot of a database: names of slots are the server's, and the number of a database is its own. */
 const SLOT = "'leased_' || oid FROM pg_database WHERE datname = current_database()";
-const LEVEL = "SELECT current_setting('wal_level') AS level";
-const BOUND = "SELECT current_setting('max_slot_wal_keep_size') AS bound";
 const SERVER =
   "system_identifier::text || ' ' || left(pg_walfile_name(pg_current_wal_lsn()), 8) AS server";
+/** Makes a slot in the session that asks. The number of the server's process keeps the names of two origins apart. */
+const MAKE_TEMPORARY =
+  `SELECT slot_name AS name, lsn - '0/0' AS confirmed, ${SERVER} FROM pg_control_system(), ` +
+  `pg_create_logical_replication_slot((SELECT ${SLOT}) || '_' || pg_backend_pid(), 'pgoutput', true)`;
+/** Only sessions of the same user may be ended. */
+const END_TEMPORARY = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots " +
+  "JOIN pg_stat_activity ON pid = active_pid WHERE temporary AND database = current_database() " +
+  "AND starts_with(slot_name, $1 || '_') AND usename = current_user";
+const LEVEL = "SELECT current_setting('wal_level') AS level";
+const BOUND = "SELECT current_setting('max_slot_wal_keep_size') AS bound";
 /** The first version whose plugin sends messages. */
 const MESSAGES_FROM = 140_000;
 const PLACE = `SELECT ${SERVER}, (SELECT ${SLOT}) AS slot, ` +
@@ -50,24 +59,33 @@ const FORGET = "DELETE FROM leased_follow";
 const REMEMBER =
   "INSERT INTO leased_follow VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET place = $1";
 
+/** How often a slot is dropped that is in use, and the pause in between: for a second. */
+const DROPS_MAX = 50;
+const DROP_PAUSE_MS = 20;
+
 /** Pause before a transaction that is not visible yet is looked for again. */
 export const VISIBLE_PAUSE_MS = 2;
 
-/** The slot that keeps the log for the origin. */
-export interface Slot {
+/** What is followed, and where. */
+interface Place {
+  /** The slot's name. */
   readonly name: string;
   /** The state of the publication, and of the catalog. */
   readonly published: string;
   /** The server and its timeline. */
   readonly server: string;
-  /** The server, its timeline, the slot and that state. */
-  readonly place: string;
-  /** Why changes may be missing; null: none is. */
-  readonly gap: string | null;
-  readonly confirmed: bigint;
   readonly rows: RowTable;
   /** Whether the log tells of DDL. */
   readonly hasMessages: boolean;
+}
+
+/** The slot that keeps the log for the origin. */
+export interface Slot extends Place {
+  /** The server, its timeline, the slot and `published`, to be noted; null: the slot ends with its connection. */
+  readonly place: string | null;
+  /** Why changes may be missing; null: none is. */
+  readonly gap: string | null;
+  readonly confirmed: bigint;
 }
 
 /**
@@ -104,7 +122,8 @@ export async function followOthers(
 ): Promise<Slot> {
   await checkPublished(session, before, slot);
   const published = await publishedAs(session, now.state);
-  const others = { ...slot, published, place: placeOf(slot.server, slot.name, published) };
+  const place = slot.place === null ? null : placeOf(slot.server, slot.name, published);
+  const others = { ...slot, published, place };
   await noteFollowed(session, others);
   return others;
 }
@@ -156,14 +175,8 @@ export async function prepareSlot(
   { state: catalog }: Followed,
   evicts: boolean,
 ): Promise<Slot> {
-  const missing = await missingSetting(session);
-  if (missing !== null) throw new Error(missing);
-  const [found] = await session.query(PLACE);
-  const { server, slot } = found as { server: string; slot: string };
-  const hasMessages = found!["has_messages"] === true;
-  const rows = await checkTable(session, names);
-  const name = slot;
-  const published = await publishedAs(session, catalog);
+  const before = await readPlace(session, names, catalog);
+  const { name, server, published } = before;
   const place = placeOf(server, name, published);
   const [note] = await session.query(NOTE);
   const [state] = await session.query(SLOT_STATE, [name]);
@@ -172,6 +185,7 @@ export async function prepareSlot(
       `the replication slot ${name} is not one of pgoutput in this database: drop it`,
     );
   }
+  if (evicts) await session.query(END_TEMPORARY, [name]);
   const gap = gapOf(note?.["place"] as string | undefined, place, state, name);
   if (gap !== null) {
     await forgetPlace(session);
@@ -183,13 +197,57 @@ export async function prepareSlot(
     // A commit before the slot's start may not be visible yet: a read would fill the old value for good.
     await endOfTransactions(session);
     const confirmed = BigInt(made!["confirmed"] as string);
-    return { name, published, server, place, gap, confirmed, rows, hasMessages };
+    return { ...before, place, gap, confirmed };
   }
   if (evicts && state!["active_pid"] !== null) {
     await session.query("SELECT pg_terminate_backend($1)", [Number(state!["active_pid"])]);
   }
   const confirmed = BigInt(state!["confirmed"] as string);
-  return { name, published, server, place, gap, confirmed, rows, hasMessages };
+  return { ...before, place, gap, confirmed };
+}
+
+/** Returns what is to be followed, and the name of the permanent slot. @throws The remedy. */
+async function readPlace(session: Session, names: TableNames, catalog: string): Promise<Place> {
+  const missing = await missingSetting(session);
+  if (missing !== null) throw new Error(missing);
+  const [found] = await session.query(PLACE);
+  const { server, slot } = found as { server: string; slot: string };
+  const rows = await checkTable(session, names);
+  const published = await publishedAs(session, catalog);
+  return { name: slot, published, server, rows, hasMessages: found!["has_messages"] === true };
+}
+
+/**
+ * Makes a slot that ends with the connection which will read it. Changes from before it are a gap. Drops the permanent
+ * slot that an origin has left: it would fill the disk.
+ *
+ * @param evicts Whether connections that use slots are ended: they are those of an origin before.
+ * @throws When the log cannot be followed, with the remedy.
+ */
+export async function makeTemporarySlot(
+  session: Session,
+  connection: Pick<ReplicationConnection, "query">,
+  names: TableNames,
+  { state: catalog }: Followed,
+  evicts: boolean,
+): Promise<Slot> {
+  const before = await readPlace(session, names, catalog);
+  await forgetPlace(session);
+  const [state] = await session.query(SLOT_STATE, [before.name]);
+  if (evicts) await session.query(END_TEMPORARY, [before.name]);
+  if (state?.["is_own"] && (evicts || state["active_pid"] === null)) {
+    await dropSlot(session, before.name);
+  }
+  const made = await connection.query(MAKE_TEMPORARY);
+  if (made["server"] !== before.server) {
+    throw new Error("the connection of the log has reached another server");
+  }
+  // As with a permanent one.
+  await endOfTransactions(session);
+  const name = made["name"] as string;
+  const gap = `the replication slot ${name} is temporary, and has no changes from before it`;
+  const confirmed = BigInt(made["confirmed"] as string);
+  return { ...before, name, place: null, gap, confirmed };
 }
 
 /**
@@ -230,6 +288,7 @@ export async function oldestWriter(session: Session): Promise<string | null> {
 
 /** Notes that everything was emptied after the slot was made. */
 export async function noteFollowed(session: Session, { place }: Slot): Promise<void> {
+  if (place === null) return;
   await session.query(REMEMBER, [place]);
 }
 
@@ -258,12 +317,21 @@ export async function readRetained(session: Session, { name }: Slot): Promise<nu
   return Number(state["retained"]);
 }
 
+/** Drops a slot. A connection that uses it is ended, which takes the server a moment. */
 async function dropSlot(session: Session, name: string): Promise<void> {
   await session.query(
     "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1",
     [name],
   );
-  await session.query("SELECT pg_drop_replication_slot($1)", [name]);
+  for (let tries = DROPS_MAX;; tries--) {
+    try {
+      await session.query("SELECT pg_drop_replication_slot($1)", [name]);
+      return;
+    } catch (error) {
+      if (!isInUse(error) || tries === 1) throw error;
+      await pause(DROP_PAUSE_MS);
+    }
+  }
 }
 
 function gapOf(

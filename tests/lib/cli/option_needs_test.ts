@@ -59,7 +59,7 @@ Deno.test("an option that means nothing without another one is refused by name, 
       .concat("standby", "take-over", "follow")
       .map((option) => [[DB], `--${option}`, `--${option.split("=")[0]}: needs --db`] as const),
     [[DB, "--row-expiry=column"], "--expiry-column=e", "--expiry-column: needs --db"],
-    ...["lag-max=60000", "lag-quarantine", "views=f"].map((option) =>
+    ...["temporary-slot", "lag-max=60000", "lag-quarantine", "views=f"].map((option) =>
       [[DB, "--follow"], `--${option}`, `--${option.split("=")[0]}: needs --db`] as const
     ),
     ...["--snapshot=s", "--memory-file=s"].map((needed) =>
@@ -75,6 +75,7 @@ Deno.test("an option that means nothing without another one is refused by name, 
     ["--expiry-column=e", "--expiry-column: needs --row-expiry column"],
     ["--lag-max=60000", "--lag-max: needs --follow"],
     ["--lag-quarantine", "--lag-quarantine: needs --follow"],
+    ["--temporary-slot", "--temporary-slot: needs --follow"],
     ["--views=f", "--views: needs --follow"],
   ];
   for (const [option, error] of ofOrigin) assertEquals(errors(DB, option), [error]);
@@ -148,6 +149,8 @@ Deno.test("options without effect beside others are told, and serve on", () => {
     [["--watcher-logbuf-size=512"], []],
     [[DB, "--db-connections=2"], ["--db-connections: SQLite has one connection"]],
     [["--db=postgres://h/d", "--db-connections=2"], []],
+    [[DB, "--follow", "--temporary-slot"], ["--temporary-slot: SQLite has no replication slots"]],
+    [["--db=postgres://h/d", "--follow", "--temporary-slot"], []],
     [[...TLS, "-l", "notls:127.0.0.1"], ["-Z (--enable-ssl): no port of this server has TLS"]],
     [[...TLS, "-l", "notls:127.0.0.1,::1"], []],
     [[...TLS, "-l", "notls:127.0.0.1", "--admin", "9150"], []],

@@ -123,6 +123,7 @@ export const ROLE_ROWS: readonly RoleRow[] = [
   ["origin-login",          "node",   "",                             "{login}",                                   "needs --origin"],
   ["origin-ca-cert",        "node",   "",                             "{cert}",                                    "needs --origin"],
   ["follow",                "db",     "",                             "on",                                        "needs --db"],
+  ["temporary-slot",        "log",    "db={postgres}",                "on",                                        "needs --db|needs --follow|told"],
   ["views",                 "log",    "",                             "{views}",                                   "needs --db|needs --follow"],
   ["lag-max",               "log",    "",                             "60000",                                     "needs --db|needs --follow"],
   ["lag-quarantine",        "log",    "",                             "on",                                        "needs --db|needs --follow"],

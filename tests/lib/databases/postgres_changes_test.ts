@@ -16,10 +16,14 @@ interface Parts {
   readonly execute: (sql: string) => Promise<string>;
 }
 
-function testChanges(name: string, test: (parts: Parts) => Promise<void>): void {
+function testChanges(
+  name: string,
+  test: (parts: Parts) => Promise<void>,
+  hasTemporarySlot = false,
+): void {
   testDatabases(name, async ({ url }) => {
     const server = await sharedPostgres();
-    const settings = { connectionsMax: 2, timeoutMs: 20_000 };
+    const settings = { connectionsMax: 2, timeoutMs: 20_000, hasTemporarySlot };
     const backend = await openPostgres(url, DEFAULT_TABLE, settings);
     try {
       await backend.prepareChanges(Views.NONE);
@@ -210,3 +214,27 @@ testChanges("the connection of an origin before is ended", async ({ backend, exe
   await after!.close();
   await before.close();
 });
+
+testChanges("a temporary slot that has ended before the begin is made anew", async ({
+  backend,
+  execute,
+}) => {
+  const slots = (): Promise<string> =>
+    execute("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()");
+  const first = await backend.openChanges(true);
+  assertMatch(first.gap!, /leased_\d+_\d+ is temporary/);
+  assertEquals([first.warning, await slots()], [null, "1"]);
+  await execute(
+    "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = current_database()",
+  );
+  await until(async () => await slots() === "0");
+  await assertRejects(() => first.begin());
+  await first.close();
+  const second = await openStream(backend);
+  await execute("INSERT INTO kv (key) VALUES ('one'::bytea)");
+  await takeUntil(second, "one");
+  await second.close();
+  // One that was never begun.
+  await (await backend.openChanges(false)).close();
+  await until(async () => await slots() === "0");
+}, true);

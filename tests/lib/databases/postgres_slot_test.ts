@@ -6,6 +6,7 @@ import type { Session } from "../../../lib/databases/postgres/session.ts";
 import {
   checkPublished,
   followOthers,
+  makeTemporarySlot,
   noteFollowed,
   prepareSlot,
   readEnd,
@@ -37,6 +38,7 @@ const STATEMENTS = {
   forget: "DELETE FROM leased_follow",
   remember: "INSERT INTO leased_follow",
   make: "pg_create_logical_replication_slot",
+  "end temporary": "WHERE temporary",
   evict: "SELECT pg_terminate_backend($1)",
   "end its reader": "pg_terminate_backend(active_pid)",
   drop: "pg_drop_replication_slot",
@@ -118,11 +120,11 @@ const SLOT: Slot = {
 Deno.test("a slot that was followed is continued where it was confirmed; its reader before is ended, if asked", async () => {
   const plain = new Server();
   assertEquals(await plain.prepare(), SLOT);
-  assertEquals(plain.changes, []);
+  assertEquals(plain.changes, ["end temporary leased_5"]);
   const used = { state: [{ ...STATE, active_pid: 17 }] };
   const evicting = new Server(used);
   assertEquals(await evicting.prepare(), SLOT);
-  assertEquals(evicting.changes, ["evict 17"]);
+  assertEquals(evicting.changes, ["end temporary leased_5", "evict 17"]);
   const polite = new Server(used);
   await polite.prepare(false);
   assertEquals(polite.changes, []);
@@ -170,6 +172,54 @@ Deno.test("a gap: the note goes before the slot is made anew, and what was commi
   }
 });
 
+Deno.test("a temporary slot is made after the note and the permanent slot have gone, and what was committed by then is visible", async () => {
+  const NAME = "leased_5_77";
+  const MADE = { name: NAME, confirmed: "600", server: "1 0" };
+  const make = async (
+    server: Server,
+    evicts: boolean,
+    made: Row = MADE,
+  ): Promise<Slot> => {
+    const query = (): Promise<Row> => {
+      server.asked.push("make temporary");
+      return Promise.resolve(made);
+    };
+    return await makeTemporarySlot(server.session, { query }, DEFAULT_TABLE, NO_VIEWS, evicts);
+  };
+  const made = ["make temporary", "own", "is over 33", "is over 33"];
+  const dropped = ["end its reader leased_5", "drop leased_5"];
+  const used = { ...STATE, active_pid: 17 };
+  const cases:
+    readonly (readonly [Row | undefined, evicts: boolean, changes: readonly string[]])[] = [
+      [undefined, false, made],
+      [undefined, true, ["end temporary leased_5", ...made]],
+      [STATE, false, [...dropped, ...made]],
+      [{ ...STATE, is_own: false }, true, ["end temporary leased_5", ...made]],
+      [used, false, made],
+      [used, true, ["end temporary leased_5", ...dropped, ...made]],
+    ];
+  for (const [state, evicts, changes] of cases) {
+    const server = new Server({ state: [state] });
+    const slot = await make(server, evicts);
+    assertEquals(server.changes, ["forget", ...changes]);
+    const gap = `the replication slot ${NAME} is temporary, and has no changes from before it`;
+    assertEquals(slot, { ...SLOT, name: NAME, place: null, gap, confirmed: 600n });
+    // There is nothing to be continued.
+    await noteFollowed(server.session, slot);
+    const others = await followOthers(server.session, NO_VIEWS, VIEWS, slot);
+    assertEquals(others, { ...slot, published: "pub views" });
+    assertEquals(server.asked.filter((each) => each.startsWith("remember")), []);
+  }
+  await assertRejects(
+    () => make(new Server(), false, { ...MADE, server: "2 0" }),
+    Error,
+    "the connection of the log has reached another server",
+  );
+  const refused = new Server({ level: [{ level: "replica" }] });
+  await assertRejects(() => make(refused, true), Error, "wal_level is replica");
+  assertEquals(refused.changes, []);
+});
+
 Deno.test("a log that cannot be followed says why, and nothing is changed", async () => {
   const advice = "let its owner start `leased rows init --follow --run`";
   const unpublished = `table kv is not in the publication leased with all its changes: ${advice}`;
@@ -206,7 +256,7 @@ Deno.test("the place has the state of the catalog, and a gap is recorded when it
   const place = "1 0 leased_5 pub views";
   const catalog = [{ state: "views" }];
   const server = new Server({ note: [{ place }], catalog });
-  const slot = await server.prepare(true, VIEWS);
+  const slot = await server.prepare(false, VIEWS);
   assertEquals([slot.gap, slot.place, slot.published], [null, place, "pub views"]);
   await checkPublished(server.session, VIEWS, slot);
   await checkPublished(server.session, VIEWS);

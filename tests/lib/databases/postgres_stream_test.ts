@@ -85,6 +85,7 @@ class Log {
       false,
       NO_VIEWS,
       false,
+      false,
     );
     if (begins) await log.#begin();
     return log;
