@@ -1,6 +1,7 @@
 // deno-lint-ignore-file camelcase -- names of columns of the catalog
 // How the log's slot is found or made: the statements in their order, without PostgreSQL.
 import { assertEquals, assertRejects } from "@std/assert";
+import postgres from "npm:postgres@3.4.9";
 import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";
 import type { Session } from "../../../lib/databases/postgres/session.ts";
 import {
@@ -66,6 +67,8 @@ const READS: readonly Name[] = ["level", "place", "table", "published", "note", 
 /** A session whose server has followed the log before, and answers what a test says. */
 class Server {
   readonly asked: string[] = [];
+  /** Why the next statements that drop a slot fail. */
+  readonly dropFailures: Error[] = [];
   readonly session: Session;
 
   constructor(changed: Partial<Record<Name, readonly (Row | undefined)[]>> = {}) {
@@ -89,6 +92,8 @@ class Server {
       query: (text: string, parameters: readonly unknown[] = []) => {
         const [name] = Object.entries(STATEMENTS).find(([, part]) => text.includes(part))!;
         this.asked.push([name, ...parameters].join(" "));
+        const failure = name === "drop" ? this.dropFailures.shift() : undefined;
+        if (failure !== undefined) return Promise.reject(failure);
         const rows = left.get(name) ?? [];
         const row = rows.length > 1 ? rows.shift() : rows[0];
         return Promise.resolve(row === undefined ? [] : [row]);
@@ -170,6 +175,27 @@ Deno.test("a gap: the note goes before the slot is made anew, and what was commi
     await noteFollowed(server.session, slot);
     assertEquals(server.asked.at(-1), `remember ${slot.place}`);
   }
+});
+
+/** An error of the server. */
+function refusal(code: string): Error {
+  return new postgres.PostgresError({ message: "refused", code, severity: "ERROR" } as never);
+}
+
+Deno.test("a slot is dropped when the server has ended its reader; another error is thrown", async () => {
+  const server = new Server({ note: [undefined] });
+  server.dropFailures.push(refusal("55006"), refusal("55006"));
+  assertEquals((await server.prepare(false)).confirmed, 600n);
+  assertEquals(server.changes.slice(0, 5), [
+    ...["forget", "end its reader leased_5"],
+    ...Array(3).fill("drop leased_5"),
+  ]);
+  const other = new Server({ note: [undefined] });
+  other.dropFailures.push(refusal("42501"));
+  await assertRejects(() => other.prepare(false), Error, "refused");
+  const stuck = new Server({ note: [undefined] });
+  stuck.dropFailures.push(...Array.from({ length: 1000 }, () => refusal("55006")));
+  await assertRejects(() => stuck.prepare(false), Error, "refused");
 });
 
 Deno.test("a temporary slot is made after the note and the permanent slot have gone, and what was committed by then is visible", async () => {
