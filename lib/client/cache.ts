@@ -1,3 +1,4 @@
+import { abortable } from "./answers.ts";
 import { randomUUID } from "node:crypto";
 import { MS_MAX } from "./address.ts";
 import { Attempts } from "./attempts.ts";
@@ -14,7 +15,7 @@ import {
   type OptionNames,
 } from "./checks.ts";
 import { Client, type LockOptions, type Section, type WeightedServer } from "./client.ts";
-import { abortable, type ClientOptions, STORE, type StoreOptions } from "./commands.ts";
+import { type ClientOptions, STORE, type StoreOptions } from "./commands.ts";
 import { ABSENT_FLAG } from "./entries.ts";
 import {
   type CommitOutcome,

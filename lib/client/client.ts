@@ -1,3 +1,4 @@
+import { abortable, manyAnswers } from "./answers.ts";
 import { addressOf, linkOf, MS_MAX, nameOf } from "./address.ts";
 import {
   checkId,
@@ -9,13 +10,7 @@ import {
   prefixedBytes,
   shown,
 } from "./checks.ts";
-import {
-  abortable,
-  type CallOptions,
-  type ClientOptions,
-  Commands,
-  type Send,
-} from "./commands.ts";
+import { type CallOptions, type ClientOptions, Commands, type Send } from "./commands.ts";
 import { ConnectionError, LockedError, TokenOutError } from "./errors.ts";
 import * as requests from "./requests.ts";
 import { KetamaRing } from "./ring.ts";
@@ -243,6 +238,7 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
    * Asks every server for statistics.
    *
    * @returns For each server, its names and texts.
+   * @throws PartialError Some servers do not answer. If none does: the first error.
    * @example
    * ```ts
    * const [statistics] = (await cache.stats()).values();
@@ -251,10 +247,9 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
    */
   async stats(group = ""): Promise<Map<string, Map<string, string>>> {
     const request = requests.stats(group === "" ? "" : prefixedBytes("group", "", group));
-    return new Map(
-      await Promise.all(
-        this.#servers.map(async (server) => [server.name, await server.send(request)] as const),
-      ),
+    return await manyAnswers(
+      this.#servers.map((server) => [server.name, server.send(request)]),
+      (answers) => new Map(answers),
     );
   }
 

@@ -12,6 +12,7 @@ import {
   type OptionNames,
   shown,
 } from "./checks.ts";
+import { abortable, manyAnswers } from "./answers.ts";
 import { checkCodec, type Codec, type Encoded, jsonCodec } from "./codecs.ts";
 import { FLOW_FLAGS } from "./entries.ts";
 import { ConnectionError, LockedError, ProtocolError, ValueTooLargeError } from "./errors.ts";
@@ -184,6 +185,7 @@ export class Commands<Value = any> {
    * Stores many values, in one round trip for each server.
    *
    * @returns The keys that are refused.
+   * @throws PartialError Some requests failed. If all did: the first error.
    * @example
    * ```ts
    * await cache.setMany(new Map([["page:1", "one"], ["page:2", "two"]]), { ttlSec: 60 }); // []
@@ -201,11 +203,11 @@ export class Commands<Value = any> {
       const [key, value] = entry;
       return [key, this.#storing("set", key, value, options)] as const;
     });
-    const refused: string[] = [];
-    await Promise.all(stores.map(async ([key, request]) => {
-      if (await this.call(() => request, options, STORE) !== "stored") refused.push(key);
-    }));
-    return refused;
+    return await manyAnswers(
+      stores.map(([key, request]) => [key, this.call(() => request, options, STORE)]),
+      (answers) => answers.filter(([, stored]) => stored !== "stored").map(([key]) => key),
+      options?.signal,
+    );
   }
 
   /**
@@ -310,6 +312,7 @@ export class Commands<Value = any> {
    * Removes many values, in one round trip for each server.
    *
    * @returns How many there were.
+   * @throws PartialError Some requests failed. If all did: the first error.
    * @example
    * ```ts
    * await cache.set("old", 1); // true
@@ -317,9 +320,15 @@ export class Commands<Value = any> {
    * ```
    */
   async deleteMany(keys: Iterable<string>, options?: CallOptions): Promise<number> {
-    const removals = membersOf("keys", keys).map((key) => requests.remove(keyBytes(key)));
-    const removed = await Promise.all(removals.map((each) => this.call(() => each, options)));
-    return removed.filter((each) => each).length;
+    const removals = membersOf("keys", keys).map((key) =>
+      [key, requests.remove(keyBytes(key))] as const
+    );
+    checkOptions(options, CALL);
+    return await manyAnswers(
+      removals.map(([key, request]) => [key, this.call(() => request, options)]),
+      (answers) => answers.filter(([, wasRemoved]) => wasRemoved).length,
+      options?.signal,
+    );
   }
 
   /**
@@ -555,14 +564,4 @@ function metaFlags(flags: readonly string[]): readonly string[] {
 function missWhenDown(error: unknown): undefined {
   if (error instanceof ConnectionError && !(error instanceof ProtocolError)) return undefined;
   throw error;
-}
-
-/** Settles with the promise, or rejects as soon as the signal aborts. */
-export function abortable<Result>(promise: Promise<Result>, signal: AbortSignal): Promise<Result> {
-  return new Promise((resolve, reject) => {
-    const abort = (): void => reject(signal.reason);
-    if (signal.aborted) abort();
-    signal.addEventListener("abort", abort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
-  });
 }

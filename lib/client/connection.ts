@@ -20,6 +20,8 @@ import { type Reply, type Request, textOf, type Wire } from "./wire.ts";
 
 /** Longer values are written as they are; shorter ones are copied into the text around them. */
 const COPIED_LENGTH_MAX = 2048;
+/** The reply of leased without `--state-dir`. */
+const TOKENS_OFF = /^\S+ update tokens need a state directory$/;
 const OPAQUE_MAX = 0x3fff_ffff;
 
 /** A request whose reply has not arrived. */
@@ -256,9 +258,8 @@ export class Connection {
   #settle({ request, resolve, reject }: Pending, reply: Reply): void {
     if (reply.isError) {
       // ERROR alone: the command is unknown.
-      const Refusal = reply.line === reply.status && !reply.status.includes("_")
-        ? UnsupportedError
-        : ServerError;
+      const isUnknown = reply.line === reply.status && !reply.status.includes("_");
+      const Refusal = isUnknown || TOKENS_OFF.test(reply.line) ? UnsupportedError : ServerError;
       return reject(new Refusal(this.#place(request), reply.line));
     }
     try {

@@ -58,8 +58,9 @@ export class ServerError extends RequestError {
 }
 
 /**
- * The server does not know the command: only `leased` has locks, `getss`, update tokens and rows. Or the binary
- * protocol, which login by SASL PLAIN needs, lacks it; `reply` is then "".
+ * The server does not know the command: only `leased` has locks, `getss`, update tokens and rows. Or it has no
+ * `--state-dir` for update tokens. Or the binary protocol, which login by SASL PLAIN needs, lacks the command; `reply`
+ * is then "".
  *
  * @example
  * ```ts
@@ -117,6 +118,33 @@ export class TimeoutError extends ConnectionError {
  */
 export class ProtocolError extends ConnectionError {
   override readonly name = "ProtocolError";
+}
+
+/**
+ * Some requests of a call for many keys failed, and others did not: `errors` has the reasons, in the order of `keys`.
+ *
+ * @example
+ * ```ts
+ * const ring = new Client(["127.0.0.1:11211", "127.0.0.1:1"]);
+ * const error = await ring.stats().catch((error) => error);
+ * error instanceof PartialError; // true
+ * [error.keys, error.result.size]; // [["127.0.0.1:1"], 1]
+ * ```
+ */
+export class PartialError extends AggregateError {
+  override readonly name = "PartialError";
+  /** Keys without an answer; of `stats`, names of servers. */
+  readonly keys: readonly string[];
+  /** What the call would have returned for the others. */
+  readonly result: unknown;
+
+  constructor(keys: readonly string[], errors: readonly unknown[], result: unknown) {
+    const [first] = errors;
+    const reason = first instanceof Error ? first.message : String(first);
+    super(errors, `${keys.length} requests failed: ${reason}`, { cause: first });
+    this.keys = keys;
+    this.result = result;
+  }
 }
 
 /**

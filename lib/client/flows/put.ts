@@ -1,4 +1,4 @@
-import { LockedError } from "../errors.ts";
+import { LockedError, UnsupportedError } from "../errors.ts";
 import { type ClientFlow, step } from "./steps.ts";
 
 const FIRST_PAUSE_MS = 10;
@@ -118,6 +118,8 @@ export function* takeToken(
       if (id !== undefined) return id;
       failure = new LockedError({ server: "", command: "token", key });
     } catch (error) {
+      // It will not know the command a moment later either.
+      if (error instanceof UnsupportedError) throw error;
       failure = error;
     }
     const pause = pauses.next();

@@ -1,10 +1,11 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import {
   bytesCodec,
   Client,
   compressed,
   ConnectionError,
   LockedError,
+  PartialError,
   ServerError,
   textCodec,
   TokenOutError,
@@ -65,6 +66,38 @@ testServers("many keys, long values, keys in UTF-8", async (address) => {
   assertEquals(found.size, entries.length);
   for (const [key, value] of entries) assertEquals(found.get(key), value);
   assertEquals(await client.deleteMany(entries.map(([key]) => key)), entries.length);
+});
+
+Deno.test("calls for many keys tell what became of each when a server is away", async () => {
+  await using peer = new ScriptedPeer((line) => {
+    if (line === "stats") return ["STAT a 1\r\nEND\r\n"];
+    const [opaque] = /O\d+$/.exec(line) ?? [];
+    return opaque === undefined ? [] : [`HD ${opaque}\r\n`];
+  });
+  const away = "127.0.0.1:1";
+  await using client = new Client([`127.0.0.1:${peer.port}`, away]);
+  const keys = Array.from({ length: 20 }, (_, index) => `k${index}`);
+  const [here, there] = [false, true].map((isAway) =>
+    keys.filter((key) => (client.serverNameOf(key) === away) === isAway)
+  );
+  assert(here!.length > 0 && there!.length > 0);
+  const errorOf = async (call: Promise<unknown>): Promise<PartialError> => {
+    const error = await assertRejects(() => call);
+    assert(error instanceof PartialError, `${error}`);
+    return error;
+  };
+  const lost = await assertRejects(() => client.deleteMany(there!));
+  assert(lost instanceof ConnectionError, `${lost}`);
+  const removed = await errorOf(client.deleteMany(keys));
+  assertEquals([removed.keys, removed.result], [there, here!.length]);
+  assert(removed.errors.length === there!.length && removed.cause instanceof ConnectionError);
+  assertMatch(removed.message, new RegExp(`^${there!.length} requests failed: ${away}: md k`));
+  const stored = await errorOf(client.setMany(keys.map((key) => [key, 1])));
+  assertEquals([stored.keys, stored.result], [there, []]);
+  const asked = await errorOf(client.stats());
+  assertEquals([asked.keys, (asked.result as Map<string, unknown>).size], [[away], 1]);
+  const signal = AbortSignal.abort(new Error("enough"));
+  await assertRejects(() => client.deleteMany(keys, { signal }), Error, "enough");
 });
 
 Deno.test("setMany names what a server refuses", async () => {

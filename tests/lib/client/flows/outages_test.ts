@@ -1,7 +1,7 @@
 // What callers wait for while the database or a server is slow or away.
-import { assertEquals } from "@std/assert";
-import { Cache, type CacheEntry } from "../../../../lib/client/mod.ts";
-import { until } from "../../../support/servers/server_process.ts";
+import { assertEquals, assertRejects } from "@std/assert";
+import { Cache, type CacheEntry, UnsupportedError } from "../../../../lib/client/mod.ts";
+import { ServerProcess, TRANSPORTS, until } from "../../../support/servers/server_process.ts";
 import { testServers } from "../servers.ts";
 
 /** Rejects later, or returns a row: as a database that is slow. */
@@ -48,6 +48,17 @@ testServers(
     assertEquals(await cache.getOrLoad("k", never, options), "fresh");
   },
 );
+
+testServers("tokens at a server that has none: put fails at once", async (address, isLeased) => {
+  // Without --tokens and --state-dir.
+  await using bare = isLeased ? await ServerProcess.start({ io: TRANSPORTS.at(-1)! }) : null;
+  await using cache = new Cache(bare === null ? address : `127.0.0.1:${bare.port}`);
+  const commit = (): never => {
+    throw new Error("nothing is committed without a token");
+  };
+  const put = cache.put("k", commit, { form: "tokens", limitMs: 3_600_000 });
+  await assertRejects(() => put, UnsupportedError, isLeased ? "state directory" : '"ERROR"');
+});
 
 testServers("a slow refresh keeps no caller waiting", async (address) => {
   await using cache = new Cache(address);

@@ -1,3 +1,4 @@
+import { UnsupportedError } from "../../../../lib/client/errors.ts";
 import { assert, assertEquals } from "@std/assert";
 import {
   CommitError,
@@ -116,6 +117,17 @@ function thrownBy(run: () => unknown): unknown {
   }
   throw new Error("nothing was thrown");
 }
+
+Deno.test("a server without update tokens is not asked again", () => {
+  const off = new UnsupportedError({ server: "", command: "token", key: "b" }, "ERROR");
+  const play = new Play(["5", { throws: off }, true]);
+  assertEquals(thrownBy(() => play.run(putWithTokens(["a", "b"], "me", 1_000, () => true))), off);
+  assertEquals(play.steps, [
+    { kind: "takeToken", key: "a", owner: "me" },
+    { kind: "takeToken", key: "b", owner: "me" },
+    { kind: "releaseToken", key: "a", id: "5" },
+  ]);
+});
 
 Deno.test("the steps of a write of a row: repeated while its outcome is unknown, then settled", () => {
   const take = { kind: "takeToken", key: "k", owner: "me" };
