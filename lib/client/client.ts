@@ -1,3 +1,4 @@
+import { clearInterval, setInterval } from "node:timers";
 import { abortable, manyAnswers } from "./answers.ts";
 import { addressOf, linkOf, MS_MAX, nameOf } from "./address.ts";
 import {
@@ -29,6 +30,8 @@ export interface LockOptions extends CallOptions {
 }
 
 const LOCK: OptionNames<LockOptions> = { signal: true, waitMs: true };
+/** Pause between two probes of the server that has a lock: one that has vanished ends no connection. */
+const PROBE_MS = 1_000;
 const CONNECTIONS_MAX = 64;
 const WEIGHT_MAX = 2 ** 32 - 1;
 const OWNER = /^[\x21-\x7e]{1,64}$/;
@@ -48,7 +51,7 @@ const OWNER = /^[\x21-\x7e]{1,64}$/;
 export class Section<Value = any> extends Commands<Value> implements AsyncDisposable {
   /** Larger for each later lock of the key. Other systems can refuse a smaller number than they have seen. */
   readonly fence: number;
-  /** Aborts when the connection, and so the lock, is lost. */
+  /** Aborts when the connection, and so the lock, is lost: at a server that is silent, a second after `replyMs`. */
   readonly signal: AbortSignal;
   readonly #release: () => Promise<void>;
 
@@ -161,7 +164,9 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
     const lost = new AbortController();
     let isReleased = false;
     const request = requests.lock(bytes, waitMs);
+    let prober: ReturnType<typeof setInterval> | undefined;
     const connection = server.section(request, () => {
+      clearInterval(prober);
       if (!isReleased) lost.abort(new ConnectionError(place, "the lock is lost"));
     });
     try {
@@ -169,6 +174,11 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
       const reply = await (signal === undefined ? locking : abortable(locking, signal));
       if (reply === "locked") throw new LockedError(place);
       if (reply === "missing") throw new TokenOutError(place, "no value, or an update token");
+      prober = setInterval(() => {
+        // Without an answer the connection ends, and with it the lock.
+        connection.send(requests.probe(bytes)).catch(() => {});
+      }, PROBE_MS);
+      if (connection.isEnded) clearInterval(prober);
       return new Section(
         this.#options,
         (request) => {

@@ -22,6 +22,8 @@ import { type Reply, type Request, textOf, type Wire } from "./wire.ts";
 const COPIED_LENGTH_MAX = 2048;
 /** The reply of leased without `--state-dir`. */
 const TOKENS_OFF = /^\S+ update tokens need a state directory$/;
+/** A timer that wakes later than this was held up by the application. */
+const LATE_MS = 10;
 const OPAQUE_MAX = 0x3fff_ffff;
 
 /** A request whose reply has not arrived. */
@@ -30,6 +32,8 @@ interface Pending {
   readonly opaque: number;
   /** When it was sent, or could have been, as `performance.now` has it. */
   sinceMs: number;
+  /** Whether it has had its time once more. */
+  isExcused: boolean;
   resolve(result: unknown): void;
   reject(error: unknown): void;
   next: Pending | undefined;
@@ -144,7 +148,8 @@ export class Connection {
     resolve: Pending["resolve"],
     reject: Pending["reject"],
   ): Pending {
-    return { request, opaque, sinceMs: performance.now(), resolve, reject, next: undefined };
+    const sinceMs = performance.now();
+    return { request, opaque, sinceMs, isExcused: false, resolve, reject, next: undefined };
   }
 
   /** A reply has its time from the one before it on: those of a large batch come one after the other. */
@@ -289,7 +294,10 @@ export class Connection {
     if (this.#dueMsOf(pending) < this.#timerDueMs) this.#watch();
   }
 
-  /** Sets the timer to the deadline of the next reply; ends the connection if it has passed. */
+  /**
+   * Sets the timer to the deadline of the next reply; ends the connection if it has passed. A request whose deadline
+   * is noticed much later has its time once more.
+   */
   #watch(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -297,11 +305,15 @@ export class Connection {
     if (this.#first === undefined || this.isEnded) return;
     const dueMs = this.#dueMsOf(this.#first);
     const leftMs = dueMs - performance.now();
-    if (leftMs <= 0) this.#stop("timeout", `no reply within ${this.#link.replyMs} ms (replyMs)`);
-    else {
+    if (leftMs > 0) {
       this.#timerDueMs = dueMs;
       this.#timer = setTimeout(() => this.#watch(), Math.ceil(leftMs));
-    }
+    } else if (leftMs < -LATE_MS && !this.#first.isExcused) {
+      // A long task of the application: it may not even have sent the request.
+      this.#first.isExcused = true;
+      this.#progressMs = performance.now();
+      this.#watch();
+    } else this.#stop("timeout", `no reply within ${this.#link.replyMs} ms (replyMs)`);
   }
 
   #stop(reason: EndReason, message: string): void {

@@ -360,6 +360,16 @@ export function lock(
   };
 }
 
+/** `version`: asks nothing but whether the server answers. @param key Of the connection's lock. */
+export function probe(key: string): Request<void> {
+  return {
+    line: "version",
+    shape: "line",
+    key,
+    read: ({ status }) => status === "VERSION" ? undefined : unreadable(),
+  };
+}
+
 /** `unlock`. */
 export function unlock(key: string): Request<void> {
   return {

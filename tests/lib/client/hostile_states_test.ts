@@ -13,6 +13,7 @@ import {
 } from "../../../lib/client/mod.ts";
 import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
 import { until } from "../../support/servers/server_process.ts";
+import { startLeased } from "./servers.ts";
 
 // A server that closes, or is silent, in each state of a connection; and the pauses before it is dialled again.
 
@@ -412,6 +413,40 @@ Deno.test("commands under a lock have their own time, however long the lock was 
   const section = await client.lock("k", { waitMs: 3_600_000 });
   await assertRejects(() => section.get("k"), TimeoutError, "mg k");
   assert(section.signal.aborted);
+});
+
+Deno.test("a lock's signal aborts when its server falls silent", async () => {
+  let isSilent = false;
+  let probes = 0;
+  await using peer = new ScriptedPeer((line) => {
+    if (line === "version") probes++;
+    return isSilent ? [] : line === "version" ? ["VERSION 1\r\n"] : answer(line);
+  }, false);
+  await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 50 });
+  await using section = await client.lock("k");
+  await until(() => probes > 1);
+  assert(!section.signal.aborted);
+  isSilent = true;
+  await until(() => section.signal.aborted);
+  assert(section.signal.reason instanceof ConnectionError);
+  // None is asked any more.
+  await until(() => peer.open === 0);
+});
+
+Deno.test("replies that arrive while the application is busy are in time", async () => {
+  await using server = await startLeased();
+  await using client = new Client(`127.0.0.1:${server.port}`, { replyMs: 100 });
+  await until(() => client.set("k", 1).catch(() => false));
+  for (let round = 0; round < 5; round++) {
+    const busy = new Promise<void>((resolve) =>
+      setTimeout(() => {
+        for (const end = performance.now() + 200; performance.now() < end;);
+        resolve();
+      })
+    );
+    assertEquals(await client.get("k"), 1);
+    await busy;
+  }
 });
 
 Deno.test("a lost lock is no miss, and its release is no error", async () => {

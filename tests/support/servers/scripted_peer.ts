@@ -17,8 +17,9 @@ export class ScriptedPeer implements AsyncDisposable {
   /** Connections that the client has not closed. */
   open = 0;
 
-  constructor(reply: (line: string) => ScriptedReply) {
-    this.#reply = reply;
+  /** @param answersProbes Whether `version`, which a client asks while it has a lock, is answered for the test. */
+  constructor(reply: (line: string) => ScriptedReply, answersProbes = true) {
+    this.#reply = (line) => line === "version" && answersProbes ? ["VERSION 1\r\n"] : reply(line);
     this.#accepting = this.#accept();
   }
 
