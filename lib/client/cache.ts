@@ -39,6 +39,7 @@ import { putRowFlow, type RowEnd, settleRowFlow } from "./flows/put_row.ts";
 import type { ClientFlow, Outcome } from "./flows/steps.ts";
 import { Lanes, type Work } from "./lanes.ts";
 import {
+  leftOf,
   LOAD,
   type Load,
   loadKey,
@@ -169,7 +170,10 @@ export class Cache<Value = any> extends Client<Value> {
     const { signal } = options;
     signal?.throwIfAborted();
     return await traced("getOrLoad", key, async (span) => {
-      const answer = this.#lanes.join(bytes, () => this.#begin(bytes, settings, loadOne));
+      const answer = this.#lanes.join(bytes, (previous, waitedMs) => {
+        const limits = leftOf(settings, previous, waitedMs);
+        return this.#begin(bytes, limits, loadOne);
+      });
       const outcome = await (signal === undefined ? answer : abortable(answer, signal));
       if ("error" in outcome) throw outcome.error;
       span?.setAttribute("leased.from", outcome.from);

@@ -10,7 +10,9 @@ import {
   prefixedBytes,
 } from "./checks.ts";
 import type { CallOptions } from "./commands.ts";
+import { LoadTimeoutError } from "./errors.ts";
 import type { LoadSettings } from "./flows/load.ts";
+import type { Outcome } from "./flows/steps.ts";
 
 const TTL_SEC = 600;
 const ABSENT_SEC = 10;
@@ -134,6 +136,17 @@ export function settingsOf(options: LoadOptions): Settings {
     ...{ ttlSec, absentSec, leaseSec, hardMs, waitMs, graceSec, softMs, backoffMs, refreshSec },
     tags: tagKeys(membersOf("tags", tags)),
   };
+}
+
+/** A caller who has waited for a load that took too long does not wait for another one as long. */
+export function leftOf(
+  settings: Settings,
+  previous: Outcome<unknown> | undefined,
+  waitedMs: number,
+): Settings {
+  if (previous === undefined || !("error" in previous)) return settings;
+  if (!(previous.error instanceof LoadTimeoutError)) return settings;
+  return { ...settings, hardMs: Math.max(1, Math.ceil(settings.hardMs - waitedMs)) };
 }
 
 /** Returns the tag of all keys of a namespace. @throws RangeError, TypeError: the name is no part of a key. */

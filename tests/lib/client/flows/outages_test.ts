@@ -1,6 +1,11 @@
 // What callers wait for while the database or a server is slow or away.
 import { assertEquals, assertRejects } from "@std/assert";
-import { Cache, type CacheEntry, UnsupportedError } from "../../../../lib/client/mod.ts";
+import {
+  Cache,
+  type CacheEntry,
+  LoadTimeoutError,
+  UnsupportedError,
+} from "../../../../lib/client/mod.ts";
 import { ServerProcess, TRANSPORTS, until } from "../../../support/servers/server_process.ts";
 import { testServers } from "../servers.ts";
 
@@ -59,6 +64,27 @@ testServers("tokens at a server that has none: put fails at once", async (addres
   const put = cache.put("k", commit, { form: "tokens", limitMs: 3_600_000 });
   await assertRejects(() => put, UnsupportedError, isLeased ? "state directory" : '"ERROR"');
 });
+
+testServers(
+  "a caller behind a load that hangs waits for one time-out, not for two",
+  async (address) => {
+    await using cache = new Cache(address);
+    const hang = (): Promise<string> => new Promise(() => {});
+    const options = { hardMs: 1_000 };
+    const ended: string[] = [];
+    const asking = (name: string): Promise<unknown> =>
+      assertRejects(() => cache.getOrLoad(name, hang, options), LoadTimeoutError)
+        .then(() => void ended.push(name));
+    const first = asking("k");
+    // Behind the first one, which has begun.
+    await until(() => cache.counters.loads === 1);
+    const second = asking("k");
+    await first;
+    const other = asking("other");
+    await Promise.all([second, other]);
+    assertEquals(ended, ["k", "k", "other"]);
+  },
+);
 
 testServers("a slow refresh keeps no caller waiting", async (address) => {
   await using cache = new Cache(address);
