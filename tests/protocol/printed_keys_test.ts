@@ -66,7 +66,7 @@ const WORD = String.raw`[^\0-\x20\x7f]+`;
 const ENCODED = String.raw`(?:[^\0-\x20%\x7f]|%[\dA-F]{2})+`;
 const URI = String.raw`(?:[A-Za-z0-9\-._~]|%[\dA-F]{2})+`;
 const ERRORS = String.raw`ERROR|(?:CLIENT|SERVER)_ERROR [ -~]+`;
-const FLAGS = String.raw`(?: (?:k(?:${BASE64}) b|k${WORD}|[a-z]-?\d+|O\d+|W|X|Z))*`;
+const FLAGS = String.raw`(?: (?:k(?:${BASE64}) b|k${WORD}|[a-z]-?\d+|O\d+|U|W|X|Z))*`;
 const META = String.raw`(?:HD|EN|NF|NS|EX|VA \d+)${FLAGS}`;
 const DEBUG = String
   .raw`ME (?:${BASE64}|${WORD}) exp=-?\d+ la=\d+ cas=\d+ fetch=(?:yes|no) cls=\d+ size=\d+(?: kind=lease| tokens=\d+)?`;

@@ -172,7 +172,7 @@ export class LeaseModel {
       case "deletess":
         return ["NOT_FOUND ", burnt(), "\r\n"];
       case "mg N":
-        return ["HD c", burnt(), " Z\r\n"];
+        return ["HD c", burnt(), " Z U\r\n"];
       case "ms":
         return ["NS\r\n"];
       case "ms C":
