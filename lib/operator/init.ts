@@ -19,6 +19,12 @@ import { readViewsFile } from "../databases/views/views_file.ts";
 /** Matches the errors of PostgreSQL and SQLite about a user who may not create tables. */
 const NOT_PERMITTED = /permission denied|must be owner|readonly database/;
 
+/** A right that the origin's user may do without. */
+const STATS_OFFER =
+  `-- Optional, so that the origin can tell for how long a transaction is open that its start waits for:
+-- GRANT pg_read_all_stats TO <the origin's user>;
+`;
+
 /** The objects that `init` makes. */
 interface InitOptions extends DatabaseOptions {
   /** Whether an origin is to follow the changes of other writers. */
@@ -114,7 +120,7 @@ function schemaOf({ database, names, follow, end, views }: InitOptions): string 
   if (!follow) return schema.trimEnd();
   const more = isFile
     ? followSchemaOf(database.path, names, views)
-    : postgresFollowSchema(names, views);
+    : postgresFollowSchema(names, views) + STATS_OFFER;
   return (schema + more).trimEnd();
 }
 

@@ -41,6 +41,19 @@ testDatabases("init --run makes the tables once, and keeps their rows", async (d
   }
 });
 
+testDatabases(
+  "init --follow offers a right that the origin's user may do without",
+  async (database) => {
+    for (
+      const [args, isOffered] of [[["--follow"], database.folder === ""], [[], false]] as const
+    ) {
+      const { code, stdout, stderr } = await runInit(database, args);
+      assertEquals(code, 0, stderr);
+      assertEquals(/^-- GRANT pg_read_all_stats TO /m.test(stdout), isOffered);
+    }
+  },
+);
+
 Deno.test("PostgreSQL: init --run by a user who may not create tables says so", {
   ...needs("PostgreSQL", HAS_POSTGRES),
 }, async () => {
