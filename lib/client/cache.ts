@@ -21,7 +21,6 @@ import {
   type CommitOutcome,
   OutcomeUnknownError,
   RequestError,
-  RolledBackError,
   RowWriteError,
   TokenOutError,
 } from "./errors.ts";
@@ -54,6 +53,7 @@ import {
 import * as requests from "./requests.ts";
 import { type FlowContext, FlowCounters, rowsOf, Run, sleep } from "./run.ts";
 import { traced } from "./spans.ts";
+import { provesRollback } from "./transaction.ts";
 import { throwUnfinished } from "./unfinished.ts";
 
 /** A result of `getOrLoadEntry`. */
@@ -77,7 +77,7 @@ export interface PutOptions {
   readonly tags?: readonly string[];
   /** How long each step before and after the commit is repeated, in ms. Default 5,000. */
   readonly limitMs?: number;
-  /** Whether an error of `commit` proves that nothing was and will be committed. Default: a RolledBackError does. */
+  /** Whether an error of `commit` proves that nothing will be committed. Default: RolledBackError, `transaction`'s. */
   readonly isRolledBack?: (error: unknown) => boolean;
 }
 
@@ -244,7 +244,7 @@ export class Cache<Value = any> extends Client<Value> {
   ): Promise<Result> {
     checkOptions(options as object, PUT);
     const { form = "leases", tags = [], limitMs = LIMIT_MS } = options;
-    const { isRolledBack = (error: unknown) => error instanceof RolledBackError } = options;
+    const { isRolledBack = provesRollback } = options;
     checkWord("form", form, ["leases", "tokens"]);
     checkNumber("limitMs", limitMs, 0, MS_MAX);
     checkFunction("isRolledBack", isRolledBack);

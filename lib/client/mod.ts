@@ -16,4 +16,5 @@ export { bytesCodec, compressed, jsonCodec, textCodec } from "./codecs.ts";
 export type { Codec, Encoded } from "./codecs.ts";
 export * from "./errors.ts";
 export type { Load, LoadControl, LoadMany, LoadOptions } from "./load_options.ts";
+export { transaction } from "./transaction.ts";
 export type { LeaseReply, MetaReply, Stored } from "./requests.ts";

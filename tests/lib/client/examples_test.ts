@@ -83,6 +83,7 @@ function moduleOf(examples: ReadonlyMap<Name, string>, port: number): string {
     `import { assertEquals, assertRejects } from "@std/assert";`,
     `import { once } from "node:events";`,
     `import { type AddressInfo, createServer } from "node:net";`,
+    `import { DatabaseSync } from "node:sqlite";`,
     ...imports,
     "async function test(name: string, run: (cache: Cache) => Promise<void>): Promise<void> {",
     `  const cache = new Cache("127.0.0.1:${port}", { replyMs: 20_000, connectMs: 20_000 });`,
