@@ -11,6 +11,9 @@ import {
   TimeoutError,
   UnfinishedError,
 } from "../../../lib/client/mod.ts";
+import { linkOf } from "../../../lib/client/address.ts";
+import { Connection } from "../../../lib/client/connection.ts";
+import * as requests from "../../../lib/client/requests.ts";
 import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
 import { until } from "../../support/servers/server_process.ts";
 import { startLeased } from "./servers.ts";
@@ -431,6 +434,51 @@ Deno.test("a lock's signal aborts when its server falls silent", async () => {
   assert(section.signal.reason instanceof ConnectionError);
   // None is asked any more.
   await until(() => peer.open === 0);
+});
+
+Deno.test("a request whose time-out is noticed late has its time once more, and once only", () =>
+  withClock(async (advance) => {
+    let asked = 0;
+    await using peer = new ScriptedPeer(() => {
+      asked++;
+      return [];
+    });
+    await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 20 });
+    let isOver = false;
+    const sent = assertRejects(() => client.get("k"), TimeoutError).then(() =>
+      void (isOver = true)
+    );
+    await until(() => asked === 1);
+    // Each time a timer wakes it is late.
+    for (let rounds = 0; !isOver && rounds < 100; rounds++) {
+      advance(1_000);
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    assert(isOver, "a busy application gets no time-out");
+    await sent;
+  }));
+
+Deno.test("a lock that is lost as soon as it is given is asked about no more", async () => {
+  // Bytes that nobody has asked for end the connection, in the same piece as the reply.
+  await using peer = new ScriptedPeer(() => ["OK 5\r\nrest\r\n"]);
+  await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 20_000 });
+  const section = await client.lock("k");
+  assert(section.signal.aborted);
+  await section[Symbol.asyncDispose]();
+});
+
+Deno.test("the reply behind that of a lock has its own time", async () => {
+  await using peer = new ScriptedPeer((line) => line.startsWith("lock ") ? ["OK 5\r\n"] : []);
+  const connection = new Connection(
+    { host: "127.0.0.1", port: peer.port },
+    linkOf({ replyMs: 50, connectMs: 20_000 }),
+    { serves: () => {}, ended: () => {} },
+  );
+  const locking = connection.send(requests.lock("k", 3_600_000));
+  const behind = assertRejects(() => connection.send(requests.unlock("k")), TimeoutError);
+  await locking;
+  await behind;
+  await connection.close();
 });
 
 Deno.test("replies that arrive while the application is busy are in time", async () => {

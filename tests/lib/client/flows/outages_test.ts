@@ -25,8 +25,12 @@ testServers(
     await using other = new Cache(address);
     const stale: CacheEntry<string> = { value: "v", isStale: true, from: "cache" };
     const options = { ttlSec: 1, graceSec: 1_000, backoffMs: 3_600_000 };
-    const never = (): Promise<string> => Promise.reject(new Error("no other caller may load"));
-    const neverMany = (): Promise<Map<string, string>> => Promise.reject(new Error("nor many"));
+    let others = 0;
+    const never = (): Promise<string> => {
+      others++;
+      return Promise.reject(new Error("no other caller may load"));
+    };
+    const neverMany = async (): Promise<Map<string, string>> => new Map([["k", await never()]]);
     await cache.getOrLoad("k", () => "v", options);
     await until(async () => (await cache.meta("mg", "k", ["t"])).ttlSec <= options.graceSec);
     const { load, open } = gate();
@@ -37,8 +41,10 @@ testServers(
     }
     open(new Error("database"));
     assertEquals(await first, stale);
+    assertEquals(others, 0);
     // Its claim is given back. The client that has failed pauses, another may try.
     assertEquals(await cache.getOrLoadEntry("k", never, options), stale);
+    assertEquals(others, 0);
     let failures = 0;
     const fail = (): Promise<string> => {
       failures++;
@@ -72,15 +78,16 @@ testServers(
     const hang = (): Promise<string> => new Promise(() => {});
     const options = { hardMs: 1_000 };
     const ended: string[] = [];
-    const asking = (name: string): Promise<unknown> =>
-      assertRejects(() => cache.getOrLoad(name, hang, options), LoadTimeoutError)
+    const asking = (name: string, more = {}): Promise<unknown> =>
+      assertRejects(() => cache.getOrLoad(name, hang, { ...options, ...more }), LoadTimeoutError)
         .then(() => void ended.push(name));
     const first = asking("k");
     // Behind the first one, which has begun.
     await until(() => cache.counters.loads === 1);
     const second = asking("k");
     await first;
-    const other = asking("other");
+    // It has less time than a second time-out would take.
+    const other = asking("other", { hardMs: 700 });
     await Promise.all([second, other]);
     assertEquals(ended, ["k", "k", "other"]);
   },
