@@ -1,0 +1,69 @@
+// Servers that fall silent, and applications that are busy: what a connection notices, and when.
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { linkOf } from "../../../../lib/client/address.ts";
+import { Connection } from "../../../../lib/client/connection.ts";
+import { Client, ConnectionError, TimeoutError } from "../../../../lib/client/mod.ts";
+import * as requests from "../../../../lib/client/requests.ts";
+import { ScriptedPeer } from "../../../support/servers/scripted_peer.ts";
+import { until } from "../../../support/servers/server_process.ts";
+import { startLeased } from "../servers.ts";
+
+Deno.test("a lock's signal aborts when its server falls silent", async () => {
+  let isSilent = false;
+  let probes = 0;
+  await using peer = new ScriptedPeer((line) => {
+    if (line === "version") probes++;
+    if (isSilent) return [];
+    return [
+      line === "version" ? "VERSION 1\r\n" : line.startsWith("lock ") ? "OK 5\r\n" : "OK\r\n",
+    ];
+  }, false);
+  await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 50 });
+  await using section = await client.lock("k");
+  await until(() => probes > 1);
+  assert(!section.signal.aborted);
+  isSilent = true;
+  await until(() => section.signal.aborted);
+  assert(section.signal.reason instanceof ConnectionError);
+  // None is asked any more.
+  await until(() => peer.open === 0);
+});
+
+Deno.test("a lock that is lost as soon as it is given is asked about no more", async () => {
+  // Bytes that nobody has asked for end the connection, in the same piece as the reply.
+  await using peer = new ScriptedPeer(() => ["OK 5\r\nrest\r\n"]);
+  await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 20_000 });
+  const section = await client.lock("k");
+  assert(section.signal.aborted);
+  await section[Symbol.asyncDispose]();
+});
+
+Deno.test("the reply behind that of a lock has its own time", async () => {
+  await using peer = new ScriptedPeer((line) => line.startsWith("lock ") ? ["OK 5\r\n"] : []);
+  const connection = new Connection(
+    { host: "127.0.0.1", port: peer.port },
+    linkOf({ replyMs: 50, connectMs: 20_000 }),
+    { serves: () => {}, ended: () => {} },
+  );
+  const locking = connection.send(requests.lock("k", 3_600_000));
+  const behind = assertRejects(() => connection.send(requests.unlock("k")), TimeoutError);
+  await locking;
+  await behind;
+  await connection.close();
+});
+
+Deno.test("replies that arrive while the application is busy are in time", async () => {
+  await using server = await startLeased();
+  await using client = new Client(`127.0.0.1:${server.port}`, { replyMs: 100 });
+  await until(() => client.set("k", 1).catch(() => false));
+  for (let round = 0; round < 5; round++) {
+    const busy = new Promise<void>((resolve) =>
+      setTimeout(() => {
+        for (const end = performance.now() + 200; performance.now() < end;);
+        resolve();
+      })
+    );
+    assertEquals(await client.get("k"), 1);
+    await busy;
+  }
+});
