@@ -54,6 +54,8 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
   #slot: Slot;
   #connection: ReplicationConnection | undefined;
   #reporter: ReturnType<typeof setInterval> | undefined;
+  /** The look that is under way. */
+  #looking: Promise<void> | undefined;
   #haste: ReturnType<typeof setTimeout> | undefined;
   /** Whether the server has said its position since `next`. */
   #isHeard = false;
@@ -182,7 +184,7 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
       await this.#connection.start(place, this);
     }
     this.#heardMs = performance.now();
-    this.#reporter = setInterval(() => void this.#report(), REPORT_MS);
+    this.#reporter = setInterval(() => this.#report(), REPORT_MS);
     this.#connection.report(this.#confirmed, true);
   }
 
@@ -228,6 +230,8 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     clearTimeout(this.#haste);
     this.ended("the log is read no more");
     await this.#connection?.close();
+    // Its session is given back before the pool is closed.
+    await this.#looking;
   }
 
   // --- what arrives --------------------------------------------------------------------------------
@@ -289,11 +293,16 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     await this.#pool.use((session) => checkPublished(session, this.#views.followed, this.#slot));
   }
 
-  async #report(): Promise<void> {
+  #report(): void {
     if (!this.#isPaused && performance.now() - this.#heardMs > SILENCE_MS) {
       return this.ended(`the server has sent nothing for ${SILENCE_MS} ms`);
     }
     this.#connection!.report(this.#confirmed, true);
+    this.#looking ??= this.#look().finally(() => this.#looking = undefined);
+  }
+
+  /** Looks at the catalog, at the size of the log, and at a view that is broken. */
+  async #look(): Promise<void> {
     try {
       this.retainedBytes = await this.#pool.use(async (session) => {
         await checkPublished(session, this.#views.followed, this.#slot);

@@ -259,14 +259,22 @@ testPostgres("the keys that reads accept are those that changes delete", async (
       const tried: Set<string>[] = [];
       await withSession(url, async (writer) => {
         for (const [index, { type, texts }] of CASES.entries()) {
-          const drawn = new Set<string>(Array.from({ length: VALUES }, () => texts(random)).flat());
+          const drawn = new Set<string>();
           tried.push(drawn);
           await writer.query(`SET TimeZone = '${pick(random, ["UTC", "Asia/Tokyo"])}'`);
-          for (const [id, text] of [...drawn].entries()) {
-            try {
-              await writer.query(`INSERT INTO t${index} SELECT ${id}, $1::text::${type}`, [text]);
-            } catch {
-              // It is no value of the type.
+          for (let values = 0; values === 0;) {
+            for (const text of Array.from({ length: VALUES }, () => texts(random)).flat()) {
+              if (drawn.has(text)) continue;
+              try {
+                await writer.query(
+                  `INSERT INTO t${index} SELECT ${drawn.size}, $1::text::${type}`,
+                  [text],
+                );
+                values++;
+              } catch {
+                // It is no value of the type.
+              }
+              drawn.add(text);
             }
           }
         }
