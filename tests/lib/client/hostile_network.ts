@@ -36,6 +36,8 @@ export class HostileNetwork implements AsyncDisposable {
   };
   /** Connections of clients that are open. */
   open = 0;
+  /** Faults for the next connections: each one is dealt once before any is dealt again. */
+  #deck: Fault[] = [];
 
   /**
    * @param target Port of the server.
@@ -58,6 +60,11 @@ export class HostileNetwork implements AsyncDisposable {
     return network;
   }
 
+  /** True when each fault has happened. */
+  get isComplete(): boolean {
+    return Object.values(this.counts).every((count) => count > 0);
+  }
+
   get port(): number {
     return (this.#server.address() as { port: number }).port;
   }
@@ -76,9 +83,14 @@ export class HostileNetwork implements AsyncDisposable {
     return Math.floor(this.#random() * count);
   }
 
+  #deal(): Fault {
+    if (this.#deck.length === 0) this.#deck = [...FAULTS];
+    return this.#deck.splice(this.#choose(this.#deck.length), 1)[0]!;
+  }
+
   #join(client: Socket): void {
     const server = connect({ host: "127.0.0.1", port: this.#target });
-    const fault = FAULTS[this.#choose(FAULTS.length)]!;
+    const fault = this.#deal();
     let bytesLeft = this.#choose(this.#bytesMax);
     let isLost = false;
     this.open++;

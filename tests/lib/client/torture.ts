@@ -12,6 +12,8 @@ const IN_FLIGHT = 100;
 /** Every black hole costs so much time. A time-out on a busy machine is a failure as any other. */
 const REPLY_MS = 300;
 const FILL_MAX = 300;
+/** A fault that has not happened yet makes a run so many times as long at most. */
+const REQUESTS_FACTOR_MAX = 4;
 
 /** The results of the requests of a run. */
 export interface Tortured {
@@ -26,7 +28,7 @@ export interface Tortured {
  * Clients send requests through a network that delays, splits, resets, ends, loses and changes replies. Values carry
  * their key and a checksum.
  *
- * @param requests The number of requests that get an answer.
+ * @param requests The number of requests that get an answer at least.
  * @param bytesMax Between two faults of a connection so many bytes of replies pass at most.
  * @throws When a value belongs to another key, or when a socket is left.
  */
@@ -45,7 +47,10 @@ export async function torture(requests: number, seed: number, bytesMax: number):
       }),
   );
   const work = async (client: Client<string>, number: number): Promise<void> => {
-    while (counts.answered < requests) {
+    while (
+      counts.answered < requests ||
+      !network.isComplete && counts.answered < REQUESTS_FACTOR_MAX * requests
+    ) {
       const key = `${number}:${Math.floor(random() * KEYS)}`;
       try {
         if (random() < 0.1) await client.set(key, valueOf(key, Math.floor(random() * FILL_MAX)));
