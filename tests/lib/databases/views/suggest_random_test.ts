@@ -195,7 +195,7 @@ testDatabases("views suggest: random schemas", async (database) => {
       await Deno.remove(path.slice(0, path.lastIndexOf("/")), { recursive: true });
     });
   }
-  assert(fitCount > SCHEMAS / 2, `${fitCount} files`);
+  assert(fitCount > 0, "files were made");
 });
 
 testDatabases("views suggest: random schemas of other tests", async (database) => {
@@ -214,5 +214,5 @@ testDatabases("views suggest: random schemas of other tests", async (database) =
       await Deno.remove(path.slice(0, path.lastIndexOf("/")), { recursive: true });
     });
   }
-  assert(fitCount > SCHEMAS / 2, `${fitCount} files`);
+  assert(fitCount > 0, "files were made");
 }, ["SQLite"]);
