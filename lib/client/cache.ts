@@ -1,22 +1,20 @@
 import { abortable } from "./answers.ts";
 import { randomUUID } from "node:crypto";
-import { MS_MAX } from "./address.ts";
+import { MS_MAX } from "./net/address.ts";
 import { Attempts } from "./attempts.ts";
 import {
   checkFunction,
-  checkNumber,
   checkOptions,
   checkWord,
-  expiryOf,
-  keyBytes,
-  keysOf,
   membersOf,
-  oneOrMore,
   type OptionNames,
+  shown,
 } from "./checks.ts";
-import { Client, type LockOptions, type Section, type WeightedServer } from "./client.ts";
-import { type ClientOptions, STORE, type StoreOptions } from "./commands.ts";
-import { ABSENT_FLAG } from "./entries.ts";
+import { Client, type LockOptions, type Section } from "./client.ts";
+import { CLIENT, type ClientOptions, STORE, type StoreOptions } from "./command_options.ts";
+import type { Home } from "./commands.ts";
+import { type Duration, expiryOf, msOf } from "./durations.ts";
+import { ABSENT_FLAG } from "./values/entries.ts";
 import {
   type CommitOutcome,
   OutcomeUnknownError,
@@ -38,20 +36,21 @@ import { putRowFlow, type RowEnd, settleRowFlow } from "./flows/put_row.ts";
 import type { ClientFlow, Outcome } from "./flows/steps.ts";
 import { Lanes, type Work } from "./lanes.ts";
 import {
+  defaultsOf,
   leftOf,
-  LOAD,
   type Load,
+  LOAD_DEFAULTS,
+  type LoadDefaults,
   loadKey,
   type LoadMany,
   type LoadOptions,
   type LoadRows,
-  namespaceTag,
   type Settings,
   settingsOf,
-  tagKeys,
 } from "./load_options.ts";
 import * as requests from "./requests.ts";
 import { type FlowContext, FlowCounters, rowsOf, Run, sleep } from "./run.ts";
+import type { ServerNames, Servers, WeightedServer } from "./net/servers.ts";
 import { traced } from "./spans.ts";
 import { provesRollback } from "./transaction.ts";
 import { throwUnfinished } from "./unfinished.ts";
@@ -65,6 +64,12 @@ export interface CacheEntry<Value> {
   readonly from: "cache" | "load";
 }
 
+/** Options of a cache: of its connections, and what holds for calls that do not say otherwise. */
+export interface CacheOptions<Value> extends ClientOptions<Value>, LoadDefaults {
+  /** Time to live of values whose call names none, in seconds; 0: for ever. Default 600; of stores 0. */
+  readonly ttlSec?: Duration;
+}
+
 /** Options of `put`. */
 export interface PutOptions {
   /**
@@ -75,15 +80,18 @@ export interface PutOptions {
   readonly form?: "leases" | "tokens";
   /** Tags to invalidate with the keys. */
   readonly tags?: readonly string[];
+  /** Namespaces to invalidate with the keys. */
+  readonly namespaces?: readonly Namespace[];
   /** How long each step before and after the commit is repeated, in ms. Default 5,000. */
-  readonly limitMs?: number;
+  readonly limitMs?: Duration;
   /** Whether an error of `commit` proves that nothing will be committed. Default: RolledBackError, `transaction`'s. */
   readonly isRolledBack?: (error: unknown) => boolean;
 }
 
 const PUT: OptionNames<PutOptions> = {
-  ...{ form: true, tags: true, limitMs: true, isRolledBack: true },
+  ...{ form: true, tags: true, namespaces: true, limitMs: true, isRolledBack: true },
 };
+const CACHE: OptionNames<CacheOptions<unknown>> = { ...CLIENT, ...LOAD_DEFAULTS };
 const PUT_ROW: OptionNames<Pick<PutOptions, "limitMs">> = { limitMs: true };
 const LIMIT_MS = 5_000;
 const CAS_TRIES = 20;
@@ -92,6 +100,17 @@ const LOCK_TRIES = 3;
 
 /** Settings of flows that do not load. */
 const NO_LOAD = settingsOf({});
+
+/** What a cache shares with its namespaces. */
+interface Shared<Value> {
+  readonly lanes: Lanes<Outcome<Value>>;
+  readonly context: FlowContext<Value>;
+}
+
+/** @throws RangeError, TypeError */
+function limitOf(limitMs: Duration = LIMIT_MS): number {
+  return msOf("limitMs", limitMs, 0, MS_MAX);
+}
 
 /**
  * A client whose flows keep a cache in step with a database.
@@ -105,24 +124,45 @@ const NO_LOAD = settingsOf({});
  */
 // deno-lint-ignore no-explicit-any
 export class Cache<Value = any> extends Client<Value> {
-  readonly #lanes = new Lanes<Outcome<Value>>();
-  readonly #context: FlowContext<Value>;
-  /** Counts since the cache was made. */
-  override readonly counters: FlowCounters = new FlowCounters();
+  readonly #options: CacheOptions<Value>;
+  readonly #defaults: Settings;
+  readonly #shared: Shared<Value>;
+  /** Counts since the cache was made; those of its namespaces are in it. */
+  override readonly counters: FlowCounters;
 
   constructor(
     servers: string | readonly (string | WeightedServer)[],
-    options: ClientOptions<Value> = {},
+    options?: CacheOptions<Value>,
+  );
+  /** @internal */
+  constructor(
+    servers: ServerNames | Servers,
+    options: CacheOptions<Value>,
+    home: Home,
+    shared: Shared<Value>,
+  );
+  constructor(
+    servers: ServerNames | Servers,
+    options: CacheOptions<Value> = {},
+    home: Home = {},
+    shared?: Shared<Value>,
   ) {
-    super(servers, options);
-    this.#context = {
-      codec: this.codec,
-      counters: this.counters,
-      attempts: new Attempts(),
-      isMissWhenDown: options.whenDown === "miss",
-      encode: (key, value) => this.encode(key, value),
-      closing: this.closing,
-      call: this.send,
+    super(servers, options, { ...home, names: CACHE });
+    this.#options = options;
+    this.counters = shared?.context.counters ?? new FlowCounters();
+    const { tags } = this.space;
+    this.#defaults = { ...defaultsOf(options), tags };
+    this.#shared = shared ?? {
+      lanes: new Lanes(),
+      context: {
+        codec: this.codec,
+        counters: this.counters,
+        attempts: new Attempts(),
+        isMissWhenDown: options.whenDown === "miss",
+        encode: (key, value) => this.encode(key, value),
+        closing: this.closing,
+        call: this.send,
+      },
     };
   }
 
@@ -162,15 +202,15 @@ export class Cache<Value = any> extends Client<Value> {
     load: Load<T>,
     options: LoadOptions = {},
   ): Promise<CacheEntry<T>> {
-    const settings = settingsOf(options);
-    const bytes = loadKey(key, settings);
+    const settings = this.#settingsOf(options);
+    const bytes = loadKey(key, settings, this.space);
     checkFunction("load", load);
     const loadOne: LoadRows<Value> = async (_, control) =>
       new Map([[bytes, await load(key, control)]]);
     const { signal } = options;
     signal?.throwIfAborted();
     return await traced("getOrLoad", key, async (span) => {
-      const answer = this.#lanes.join(bytes, (previous, waitedMs) => {
+      const answer = this.#shared.lanes.join(bytes, (previous, waitedMs) => {
         const limits = leftOf(settings, previous, waitedMs);
         return this.#begin(bytes, limits, loadOne);
       });
@@ -198,14 +238,14 @@ export class Cache<Value = any> extends Client<Value> {
     loadMany: LoadMany<T>,
     options: LoadOptions = {},
   ): Promise<Map<string, T>> {
-    const settings = settingsOf(options);
+    const settings = this.#settingsOf(options);
     const asked = membersOf("keys", keys);
-    const names = new Map(asked.map((key) => [loadKey(key, settings), key] as const));
+    const names = new Map(asked.map((key) => [loadKey(key, settings, this.space), key] as const));
     checkFunction("loadMany", loadMany);
     options.signal?.throwIfAborted();
     const found = new Map<string, T>();
     let failure: { readonly error: unknown } | undefined;
-    const run = new Run<Value>(this.#context, settings, {
+    const run = new Run<Value>(this.#shared.context, settings, {
       load: async (missing, control) => {
         const rows = rowsOf(await loadMany(missing.map((key) => names.get(key)!), control));
         return new Map(missing.map((key) => [key, rows.get(names.get(key)!)]));
@@ -243,14 +283,20 @@ export class Cache<Value = any> extends Client<Value> {
     options: PutOptions = {},
   ): Promise<Result> {
     checkOptions(options as object, PUT);
-    const { form = "leases", tags = [], limitMs = LIMIT_MS } = options;
+    const { form = "leases", tags = [], namespaces = [] } = options;
     const { isRolledBack = provesRollback } = options;
     checkWord("form", form, ["leases", "tokens"]);
-    checkNumber("limitMs", limitMs, 0, MS_MAX);
+    const limitMs = limitOf(options.limitMs);
     checkFunction("isRolledBack", isRolledBack);
     checkFunction("commit", commit);
     // Sorted, so that two writers do not wait for each other.
-    const all = [...new Set([...keysOf(keys), ...tagKeys(membersOf("tags", tags))])].sort();
+    const all = [
+      ...new Set([
+        ...this.space.keysOf(keys),
+        ...this.space.tagsOf(membersOf("tags", tags)),
+        ...membersOf("namespaces", namespaces).map((each) => this.#tagOf(each)),
+      ]),
+    ].sort();
     return await traced("put", all, async () => {
       if (form === "leases") {
         const flow = putWithLeases(all, limitMs);
@@ -279,15 +325,16 @@ export class Cache<Value = any> extends Client<Value> {
   async putRow(
     key: string,
     value: Value | undefined,
-    options: { readonly limitMs?: number } = {},
+    options: { readonly limitMs?: Duration } = {},
   ): Promise<number> {
     checkOptions(options as object, PUT_ROW);
-    const { limitMs = LIMIT_MS } = options;
-    checkNumber("limitMs", limitMs, 0, MS_MAX);
-    const row = value === undefined ? undefined : this.encode(key, value);
-    const bytes = keyBytes(key);
+    const limitMs = limitOf(options.limitMs);
+    const bytes = this.space.keyOf(key);
+    const row = value === undefined ? undefined : await this.encode(key, value);
     const drive = async (flow: ClientFlow<unknown, RowEnd>): Promise<RowEnd> =>
-      await new Run<unknown>(this.#context as FlowContext<unknown>, NO_LOAD, { row }).drive(flow);
+      await new Run<unknown>(this.#shared.context as FlowContext<unknown>, NO_LOAD, { row }).drive(
+        flow,
+      );
     return await traced("putRow", key, async () => {
       const end = await drive(putRowFlow(bytes, randomUUID(), limitMs));
       if (end.outcome === "done") return end.version;
@@ -314,9 +361,8 @@ export class Cache<Value = any> extends Client<Value> {
    * await cache.getOrLoad("list", () => [1, 2, 3]); // [1, 2, 3]
    * ```
    */
-  async invalidate(keys: string | readonly string[], limitMs: number = LIMIT_MS): Promise<void> {
-    checkNumber("limitMs", limitMs, 0, MS_MAX);
-    await this.#invalidate(keysOf(keys), limitMs);
+  async invalidate(keys: string | readonly string[], limitMs?: Duration): Promise<void> {
+    await this.#invalidate(this.space.keysOf(keys), limitOf(limitMs));
   }
 
   /**
@@ -333,10 +379,9 @@ export class Cache<Value = any> extends Client<Value> {
    */
   async invalidateTags(
     tags: string | readonly string[],
-    limitMs: number = LIMIT_MS,
+    limitMs?: Duration,
   ): Promise<void> {
-    checkNumber("limitMs", limitMs, 0, MS_MAX);
-    await this.#invalidate(tagKeys(tags), limitMs);
+    await this.#invalidate(this.space.tagsOf(tags), limitOf(limitMs));
   }
 
   /**
@@ -357,7 +402,7 @@ export class Cache<Value = any> extends Client<Value> {
     options: LockOptions = {},
   ): Promise<Result> {
     checkFunction("fn", fn);
-    keyBytes(key);
+    this.space.keyOf(key);
     return await traced("withLock", key, async () => {
       // Not by `await using`: Node 20 has no such statement.
       const section = await this.#lockOrCreate(key, options);
@@ -389,8 +434,8 @@ export class Cache<Value = any> extends Client<Value> {
   ): Promise<T | undefined> {
     checkOptions(options, STORE);
     checkFunction("fn", fn);
-    const { ttlSec = 0, ...call } = options;
-    expiryOf(ttlSec);
+    const { ttlSec, ...call } = options;
+    if (ttlSec !== undefined) expiryOf(ttlSec);
     for (let tries = 0; tries < CAS_TRIES; tries++) {
       const found = await this.gets(key, call);
       const value = await fn(found?.value as T | undefined);
@@ -406,16 +451,34 @@ export class Cache<Value = any> extends Client<Value> {
   }
 
   /**
-   * Returns a part of the cache with keys of its own, which can be invalidated together.
+   * Returns a part of the cache with keys of its own, which can be invalidated together. It has all methods of a cache,
+   * and shares its connections, loads and counters.
    *
+   * @param defaults What holds in it for calls that do not say otherwise. Default: the cache's.
    * @example
    * ```ts
-   * const tenant = cache.namespace("tenant-7");
+   * const tenant = cache.namespace("tenant-7", { ttlSec: "1h" });
    * await tenant.getOrLoad("name", (key) => `the ${key}`); // "the name"
+   * const docs = tenant.namespace("docs");
+   * await docs.set("index", "text"); // true
+   * await tenant.invalidate();
+   * await docs.get("index"); // undefined
    * ```
    */
-  namespace(name: string): Namespace<Value> {
-    return new Namespace(this, name);
+  namespace(name: string, defaults: LoadDefaults = {}): Namespace<Value> {
+    checkOptions(defaults as object, LOAD_DEFAULTS);
+    const options = { ...this.#options, ...defaults };
+    return new Namespace(this.servers, options, { space: this.space.within(name) }, this.#shared);
+  }
+
+  #tagOf(namespace: Namespace): string {
+    const isOwn = namespace instanceof Namespace && namespace.servers === this.servers;
+    if (isOwn) return namespace.space.tags.at(-1)!;
+    throw new TypeError(`namespace ${shown(namespace)}: expected one of this cache`);
+  }
+
+  #settingsOf(options: LoadOptions): Settings {
+    return settingsOf(options, this.#defaults, this.space);
   }
 
   // --- flows ---------------------------------------------------------------------------------------
@@ -425,7 +488,7 @@ export class Cache<Value = any> extends Client<Value> {
     const answer = new Promise<Outcome<Value>>((resolve) => settle = resolve);
     let offer!: (outcome: Outcome<Value>) => void;
     const offered = new Promise<Outcome<Value>>((resolve) => offer = resolve);
-    const run = new Run<Value>(this.#context, settings, {
+    const run = new Run<Value>(this.#shared.context, settings, {
       load,
       answer: (_, outcome) => settle(outcome),
       offer: (_, outcome) => offer(outcome),
@@ -439,7 +502,7 @@ export class Cache<Value = any> extends Client<Value> {
     commit: () => Promise<Result> | Result,
     retry: (items: readonly Item[]) => Promise<void>,
   ): Promise<Result> {
-    const run = new Run<unknown>(this.#context as FlowContext<unknown>, NO_LOAD, { commit });
+    const run = new Run<unknown>(this.#shared.context as FlowContext<unknown>, NO_LOAD, { commit });
     try {
       const { result, unfinished } = await run.drive(flow);
       throwUnfinished(unfinished, retry, { result });
@@ -458,13 +521,13 @@ export class Cache<Value = any> extends Client<Value> {
   }
 
   async #invalidate(keys: readonly string[], limitMs: number): Promise<void> {
-    const run = new Run<unknown>(this.#context as FlowContext<unknown>, NO_LOAD, {});
+    const run = new Run<unknown>(this.#shared.context as FlowContext<unknown>, NO_LOAD, {});
     const unfinished = await run.drive(invalidateFlow(keys, limitMs));
     throwUnfinished(unfinished, (items) => this.#invalidate(items, limitMs));
   }
 
   async #release(tokens: readonly Token[], limitMs: number): Promise<void> {
-    const run = new Run<unknown>(this.#context as FlowContext<unknown>, NO_LOAD, {});
+    const run = new Run<unknown>(this.#shared.context as FlowContext<unknown>, NO_LOAD, {});
     const unfinished = await run.drive(releaseFlow(tokens, limitMs));
     throwUnfinished(unfinished, (items) => this.#release(items, limitMs));
   }
@@ -479,14 +542,17 @@ export class Cache<Value = any> extends Client<Value> {
         return await this.lock(key, options);
       } catch (error) {
         if (!(error instanceof TokenOutError) || tries === LOCK_TRIES) throw error;
-        await this.call(() => requests.store(keyBytes(key), placeholder, 0, { mode: "add" }));
+        await this.call(() =>
+          requests.store(this.space.keyOf(key), placeholder, 0, { mode: "add" })
+        );
       }
     }
   }
 }
 
 /**
- * A part of a cache: its keys have a prefix, and a tag of its own.
+ * A part of a cache with keys of its own: its values are invalidated together, but for numbers that `increment` has
+ * made.
  *
  * @example
  * ```ts
@@ -495,83 +561,9 @@ export class Cache<Value = any> extends Client<Value> {
  * ```
  */
 // deno-lint-ignore no-explicit-any
-export class Namespace<Value = any> {
-  readonly #cache: Cache<Value>;
-  readonly #prefix: string;
-  readonly #tag: string;
-
-  /** @throws RangeError, TypeError: the name is no part of a key. @internal */
-  constructor(cache: Cache<Value>, name: string) {
-    this.#tag = namespaceTag(name);
-    this.#cache = cache;
-    this.#prefix = `${name}:`;
-  }
-
+export class Namespace<Value = any> extends Cache<Value> {
   /**
-   * As `Cache.getOrLoad`; `load` gets the key without the prefix.
-   *
-   * @example
-   * ```ts
-   * await cache.namespace("a").getOrLoad("k", () => 1); // 1
-   * await cache.namespace("b").getOrLoad("k", () => 2); // 2
-   * ```
-   */
-  async getOrLoad<T extends Value>(
-    key: string,
-    load: Load<T>,
-    options: LoadOptions = {},
-  ): Promise<T | undefined> {
-    checkFunction("load", load);
-    const loadOwn: Load<T> = (_, control) => load(key, control);
-    return await this.#cache.getOrLoad(this.#key(key), loadOwn, this.#options(options));
-  }
-
-  /**
-   * As `Cache.getOrLoadMany`; `loadMany` gets the keys without the prefix.
-   *
-   * @example
-   * ```ts
-   * const load = (keys: readonly string[]) => new Map(keys.map((key) => [key, key.length]));
-   * await cache.namespace("c").getOrLoadMany(["one"], load); // new Map([["one", 3]])
-   * ```
-   */
-  async getOrLoadMany<T extends Value>(
-    keys: Iterable<string>,
-    loadMany: LoadMany<T>,
-    options: LoadOptions = {},
-  ): Promise<Map<string, T>> {
-    checkFunction("loadMany", loadMany);
-    const { length } = this.#prefix;
-    const found = await this.#cache.getOrLoadMany<T>(
-      membersOf("keys", keys).map((key) => this.#key(key)),
-      async (missing, control) => {
-        const rows = rowsOf(await loadMany(missing.map((key) => key.slice(length)), control));
-        return new Map([...rows].map(([key, row]) => [this.#prefix + key, row]));
-      },
-      this.#options(options),
-    );
-    return new Map([...found].map(([key, value]) => [key.slice(length), value]));
-  }
-
-  /**
-   * As `Cache.put`.
-   *
-   * @example
-   * ```ts
-   * await cache.namespace("d").put("k", () => "the transaction's result"); // "the transaction's result"
-   * ```
-   */
-  async put<Result>(
-    keys: string | readonly string[],
-    commit: () => Promise<Result> | Result,
-    options?: PutOptions,
-  ): Promise<Result> {
-    const all = oneOrMore("keys", keys).map((key) => this.#key(key));
-    return await this.#cache.put(all, commit, options);
-  }
-
-  /**
-   * Makes all values of the namespace invalid.
+   * Makes values invalid, after an update was committed: of keys, or all of the namespace and of those in it.
    *
    * @throws UnfinishedError
    * @example
@@ -580,20 +572,23 @@ export class Namespace<Value = any> {
    * await docs.getOrLoad("index", () => "old"); // "old"
    * await docs.invalidate();
    * await docs.getOrLoad("index", () => "new"); // "new"
+   * await docs.invalidate("index");
    * ```
    */
-  invalidate(): Promise<void> {
-    return this.#cache.invalidateTags(this.#tag);
+  override async invalidate(keys?: string | readonly string[], limitMs?: Duration): Promise<void> {
+    if (keys !== undefined) await super.invalidate(keys, limitMs);
+    else await this.put([], () => {}, { namespaces: [this], limitMs: limitOf(limitMs) });
   }
 
-  #key(key: string): string {
-    keyBytes(key);
-    return this.#prefix + key;
-  }
-
-  #options(options: LoadOptions): LoadOptions {
-    checkOptions(options, LOAD);
-    const { tags = [] } = options;
-    return { ...options, tags: [...membersOf("tags", tags), this.#tag] };
-  }
+  /**
+   * Does nothing: the connections are the cache's.
+   *
+   * @example
+   * ```ts
+   * const pages = cache.namespace("pages");
+   * await pages.close();
+   * await pages.get("index"); // undefined
+   * ```
+   */
+  override async close(): Promise<void> {}
 }

@@ -1,15 +1,15 @@
 import { Buffer } from "node:buffer";
 
 const KEY_BYTES_MAX = 250;
-/** Longer times are absolute for servers: seconds since 1970. */
-const RELATIVE_SEC_MAX = 30 * 86_400;
-const TTL_SEC_MAX = 0x7fff_ffff;
 const PLAIN_KEY = /^[\x21-\x7e]{1,250}$/;
 // deno-lint-ignore no-control-regex
 const FORBIDDEN = /[\x00-\x20\x7f]/;
 const ID = /^\d{1,20}$/;
 const ID_MAX = "18446744073709551615";
 const SHOWN_LENGTH_MAX = 300;
+/** With more, memcached 1.6.18 executes the value as requests. */
+const META_FLAGS_MAX = 15;
+const META_FLAG = /^(?![bkqO])[\x21-\x7e]{1,64}$/;
 
 /** Returns a value of any type as messages show it, at most 300 characters of it. */
 export function shown(value: unknown): string {
@@ -56,9 +56,12 @@ export function prefixedBytes(
   name: string,
   suffixLength = 0,
 ): string {
+  const bytesMax = KEY_BYTES_MAX - prefix.length - suffixLength;
+  if (typeof name === "string" && name.length <= bytesMax && PLAIN_KEY.test(name)) {
+    return prefix + name;
+  }
   checkText(what, name);
   const bytes = prefix + Buffer.from(name).toString("latin1");
-  const bytesMax = KEY_BYTES_MAX - prefix.length - suffixLength;
   const length = bytes.length - prefix.length;
   const problem = length === 0
     ? "it is empty"
@@ -71,17 +74,6 @@ export function prefixedBytes(
     : "half a surrogate pair is not allowed";
   if (problem !== undefined) throw new RangeError(`${what} ${shown(name)}: ${problem}`);
   return bytes;
-}
-
-/**
- * Returns a time to live as the protocol has it.
- *
- * @param sec Whole seconds; 0: for ever.
- * @throws RangeError It is negative, not whole, or longer than 68 years.
- */
-export function expiryOf(sec: number, name = "ttlSec"): number {
-  checkNumber(name, sec, 0, TTL_SEC_MAX);
-  return sec <= RELATIVE_SEC_MAX ? sec : Math.floor(Date.now() / 1000) + sec;
 }
 
 /** @throws RangeError, TypeError: it is no whole number in this range. */
@@ -169,7 +161,16 @@ export function oneOrMore(name: string, texts: string | readonly string[]): read
   return typeof texts === "string" ? [texts] : membersOf(name, texts);
 }
 
-/** Returns the bytes of one or more keys. @throws RangeError, TypeError */
-export function keysOf(keys: string | readonly string[]): string[] {
-  return oneOrMore("keys", keys).map(keyBytes);
+/** @throws RangeError, TypeError: one is no flag of a meta command, or cannot be given. */
+export function metaFlags(flags: readonly string[]): readonly string[] {
+  const words = membersOf("flags", flags);
+  for (const flag of words) {
+    checkText("flag", flag);
+    if (META_FLAG.test(flag)) continue;
+    throw new RangeError(
+      `flag ${shown(flag)}: expected 1 to 64 printable characters, the first not b, k, q or O`,
+    );
+  }
+  if (words.length <= META_FLAGS_MAX) return words;
+  throw new RangeError(`flags, ${words.length}: expected at most ${META_FLAGS_MAX}`);
 }

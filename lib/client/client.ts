@@ -1,39 +1,30 @@
 import { clearInterval, setInterval } from "node:timers";
 import { abortable, manyAnswers } from "./answers.ts";
-import { addressOf, linkOf, MS_MAX, nameOf } from "./address.ts";
+import { MS_MAX } from "./net/address.ts";
 import {
   checkId,
-  checkNumber,
   checkOptions,
   checkText,
-  keyBytes,
   type OptionNames,
   prefixedBytes,
   shown,
 } from "./checks.ts";
-import { type CallOptions, type ClientOptions, Commands, type Send } from "./commands.ts";
+import type { CallOptions, ClientOptions } from "./command_options.ts";
+import { Commands, type Home, type Send } from "./commands.ts";
+import { type Duration, msOf } from "./durations.ts";
 import { ConnectionError, LockedError, TokenOutError } from "./errors.ts";
 import * as requests from "./requests.ts";
-import { KetamaRing } from "./ring.ts";
-import { Server } from "./server.ts";
-
-/** A server, and its weight on the ring: a whole number from 1 to 2^32 - 1; of a server without one it is 1. */
-export interface WeightedServer {
-  readonly server: string;
-  readonly weight: number;
-}
+import { type ServerNames, Servers, type WeightedServer } from "./net/servers.ts";
 
 /** Options of a lock. */
 export interface LockOptions extends CallOptions {
   /** How long the server waits for the lock, in ms. Default 0. */
-  readonly waitMs?: number;
+  readonly waitMs?: Duration;
 }
 
 const LOCK: OptionNames<LockOptions> = { signal: true, waitMs: true };
 /** Pause between two probes of the server that has a lock: one that has vanished ends no connection. */
 const PROBE_MS = 1_000;
-const CONNECTIONS_MAX = 64;
-const WEIGHT_MAX = 2 ** 32 - 1;
 const OWNER = /^[\x21-\x7e]{1,64}$/;
 
 /**
@@ -62,9 +53,10 @@ export class Section<Value = any> extends Commands<Value> implements AsyncDispos
     fence: number,
     signal: AbortSignal,
     release: () => Promise<void>,
+    home: Home,
   ) {
     // A lost lock is no miss.
-    super({ ...options, whenDown: "error" }, send);
+    super({ ...options, whenDown: "error" }, send, home);
     this.fence = fence;
     this.signal = signal;
     this.#release = release;
@@ -89,11 +81,11 @@ export class Section<Value = any> extends Commands<Value> implements AsyncDispos
 // deno-lint-ignore no-explicit-any
 export class Client<Value = any> extends Commands<Value> implements AsyncDisposable {
   readonly #options: ClientOptions<Value>;
-  readonly #servers: readonly Server[];
-  readonly #ring: KetamaRing<Server> | undefined;
-  readonly #closer = new AbortController();
+  readonly #home: Home;
+  /** Shared with namespaces. @internal */
+  protected readonly servers: Servers;
   /** Aborts when the client is closed. @internal */
-  protected readonly closing: AbortSignal = this.#closer.signal;
+  protected readonly closing: AbortSignal;
   /** Counts since the client was made. */
   readonly counters: {
     /** Connections that ended without `close`. */
@@ -106,25 +98,22 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
    */
   constructor(
     servers: string | readonly (string | WeightedServer)[],
+    options?: ClientOptions<Value>,
+  );
+  /** @internal */
+  constructor(servers: ServerNames | Servers, options?: ClientOptions<Value>, home?: Home);
+  constructor(
+    servers: ServerNames | Servers,
     options: ClientOptions<Value> = {},
+    home: Home = {},
   ) {
-    super(options, (request) => this.serverOf(request.key).send(request));
-    const { connections = 1 } = options;
-    checkNumber("connections", connections, 1, CONNECTIONS_MAX);
-    const link = linkOf(options);
-    const onDown = (): void => void this.counters.lostConnections++;
-    const weighted = [servers].flat().map((each) => {
-      const isWeighted = typeof each === "object" && each !== null;
-      const { server, weight } = isWeighted ? each : { server: each, weight: 1 };
-      const address = addressOf(server);
-      const name = nameOf(address);
-      checkNumber(`weight of ${name}`, weight, 1, WEIGHT_MAX);
-      return { name, weight, server: new Server(address, link, connections, onDown) };
-    });
-    if (weighted.length === 0) throw new RangeError("a client needs at least one server");
+    super(options, (request) => this.servers.of(request.key).send(request), home);
+    const isShared = servers instanceof Servers;
+    this.servers = isShared ? servers : new Servers(servers, options);
+    this.closing = this.servers.closing;
+    if (!isShared) this.servers.onDown = () => void this.counters.lostConnections++;
     this.#options = options;
-    this.#servers = weighted.map(({ server }) => server);
-    this.#ring = weighted.length === 1 ? undefined : new KetamaRing(weighted);
+    this.#home = home;
   }
 
   /**
@@ -136,7 +125,7 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
    * ```
    */
   serverNameOf(key: string): string {
-    return this.serverOf(keyBytes(key)).name;
+    return this.servers.of(this.space.keyOf(key)).name;
   }
 
   /**
@@ -156,14 +145,14 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
   ): Promise<Section<Value>> {
     checkOptions(options, LOCK);
     const { waitMs = 0, signal } = options;
-    checkNumber("waitMs", waitMs, 0, MS_MAX);
-    const bytes = keyBytes(key);
+    const limitMs = msOf("waitMs", waitMs, 0, MS_MAX);
+    const bytes = this.space.keyOf(key);
     signal?.throwIfAborted();
-    const server = this.serverOf(bytes);
+    const server = this.servers.of(bytes);
     const place = { server: server.name, command: "lock", key };
     const lost = new AbortController();
     let isReleased = false;
-    const request = requests.lock(bytes, waitMs);
+    const request = requests.lock(bytes, limitMs);
     let prober: ReturnType<typeof setInterval> | undefined;
     const connection = server.section(request, () => {
       clearInterval(prober);
@@ -182,7 +171,7 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
       return new Section(
         this.#options,
         (request) => {
-          if (this.serverOf(request.key) === server) return connection.send(request);
+          if (this.servers.of(request.key) === server) return connection.send(request);
           throw new RangeError(
             `key ${request.key}: expected a key of ${server.name}, where the lock of ${key} is`,
           );
@@ -195,6 +184,7 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
           await connection.send(requests.unlock(bytes)).catch(() => {});
           await connection.close("the lock was given back");
         },
+        { ...this.#home, space: this.space, sendToTag: this.send },
       );
     } catch (error) {
       isReleased = true;
@@ -221,7 +211,7 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
       if (!OWNER.test(owner)) {
         throw new RangeError(`owner ${shown(owner)}: expected 1 to 64 printable characters`);
       }
-      return requests.takeToken(keyBytes(key), owner);
+      return requests.takeToken(this.space.keyOf(key), owner);
     }, options);
     if (id !== undefined) return id;
     const place = { server: this.serverNameOf(key), command: "token", key };
@@ -240,7 +230,7 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
   releaseToken(key: string, id: string, options?: CallOptions): Promise<boolean> {
     return this.call(() => {
       checkId("token", id);
-      return requests.releaseToken(keyBytes(key), id);
+      return requests.releaseToken(this.space.keyOf(key), id);
     }, options);
   }
 
@@ -258,7 +248,7 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
   async stats(group = ""): Promise<Map<string, Map<string, string>>> {
     const request = requests.stats(group === "" ? "" : prefixedBytes("group", "", group));
     return await manyAnswers(
-      this.#servers.map((server) => [server.name, server.send(request)]),
+      this.servers.all.map((server) => ({ name: server.name, ask: () => server.send(request) })),
       (answers) => new Map(answers),
     );
   }
@@ -274,16 +264,10 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
    * ```
    */
   async close(): Promise<void> {
-    this.#closer.abort();
-    await Promise.all(this.#servers.map((server) => server.close()));
+    await this.servers.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
-  }
-
-  /** @param key As `keyBytes` returns it. @internal */
-  protected serverOf(key: string): Server {
-    return this.#ring === undefined ? this.#servers[0]! : this.#ring.of(key);
   }
 }

@@ -1,53 +1,34 @@
-import type { LinkOptions } from "./address.ts";
 import {
-  checkBytes,
   checkId,
   checkNumber,
   checkOptions,
-  checkText,
   checkWord,
-  expiryOf,
-  keyBytes,
   membersOf,
+  metaFlags,
   type OptionNames,
   shown,
 } from "./checks.ts";
-import { abortable, manyAnswers } from "./answers.ts";
-import { checkCodec, type Codec, type Encoded, jsonCodec } from "./codecs.ts";
-import { FLOW_FLAGS } from "./entries.ts";
-import { ConnectionError, LockedError, ProtocolError, ValueTooLargeError } from "./errors.ts";
+import { abortable, allAnswers, manyAnswers } from "./answers.ts";
+import type { Awaitable } from "./values/awaitable.ts";
+import { type Codec, type Encoded, jsonCodec } from "./values/codecs.ts";
+import {
+  CALL,
+  type CallOptions,
+  CLIENT,
+  type ClientOptions,
+  INCREMENT,
+  type IncrementOptions,
+  STORE,
+  type StoreOptions,
+} from "./command_options.ts";
+import { type Duration, expiryOf } from "./durations.ts";
+import { Encoder } from "./values/encoder.ts";
+import { FLOW_FLAGS } from "./values/entries.ts";
+import { ConnectionError, LockedError, ProtocolError } from "./errors.ts";
+import { KeySpace } from "./key_space.ts";
 import * as requests from "./requests.ts";
-import type { Request } from "./wire.ts";
-
-/** Options of a client. */
-export interface ClientOptions<Value> extends LinkOptions {
-  /** Turns values into bytes. Default: JSON. */
-  readonly codec?: Codec<Value>;
-  /** Connections to each server, 1 to 64. Default 1. */
-  readonly connections?: number;
-  /** A server that cannot be reached is an error, or a miss for reads. Default "error". */
-  readonly whenDown?: "error" | "miss";
-  /** Longest value, in bytes, as encoded. Default 1 MiB less 100 bytes, as servers have it without `-I`. */
-  readonly valueBytesMax?: number;
-}
-
-/** Options of one command. */
-export interface CallOptions {
-  /** The promise rejects when it aborts. The server may have executed the request. */
-  readonly signal?: AbortSignal;
-}
-
-/** Options of a command that stores. */
-export interface StoreOptions extends CallOptions {
-  /** Whole seconds; 0: for ever. Default 0. */
-  readonly ttlSec?: number;
-}
-
-/** Options of `increment`. */
-export interface IncrementOptions extends StoreOptions {
-  /** The value of a key that is missing. */
-  readonly initial?: number;
-}
+import { TaggedValues } from "./values/tagged_values.ts";
+import type { Request } from "./net/wire.ts";
 
 /** A value with its cas id. */
 export interface Versioned<Value> {
@@ -55,26 +36,26 @@ export interface Versioned<Value> {
   readonly cas: string;
 }
 
-const CALL: OptionNames<CallOptions> = { signal: true };
-export const STORE: OptionNames<StoreOptions> = { ...CALL, ttlSec: true };
-const INCREMENT: OptionNames<IncrementOptions> = { ...STORE, initial: true };
-const CLIENT: OptionNames<ClientOptions<unknown>> = {
-  ...{ codec: true, connections: true, whenDown: true, valueBytesMax: true, connectMs: true },
-  ...{ replyMs: true, retryFirstMs: true, retryMaxMs: true, queueBytesMax: true, tls: true },
-  login: true,
-};
+/** The versions of a namespace's tags. */
+type TagVersions = ReturnType<TaggedValues<unknown>["versions"]>;
 
-const VALUE_BYTES_MAX = 2 ** 20 - 100;
-/** memcached's largest `-I`. */
-const VALUE_BYTES_LIMIT = 2 ** 30;
-/** Bits of the flags that codecs may use. */
-const CODEC_FLAGS = 0x1_ffff;
-/** With more, memcached 1.6.18 executes the value as requests. */
-const META_FLAGS_MAX = 15;
-const META_FLAG = /^(?![bkqO])[\x21-\x7e]{1,64}$/;
+/** A store command that was checked. */
+interface Storing {
+  /** Bytes of its value. */
+  readonly bytes: number;
+  send(versions?: TagVersions): Promise<requests.Stored>;
+}
 
 /** Sends a request on behalf of a key. */
 export type Send = <Result>(request: Request<Result>) => Promise<Result>;
+
+/** What commands have of the client around them. */
+export interface Home {
+  /** The options that may be given. */
+  readonly names?: OptionNames<ClientOptions<unknown>>;
+  readonly space?: KeySpace;
+  readonly sendToTag?: Send;
+}
 
 /**
  * The commands that concern keys; of a client, or of a section that holds a lock.
@@ -90,26 +71,34 @@ export class Commands<Value = any> {
   protected readonly codec: Codec<Value>;
   /** Sends a request. @internal */
   protected readonly send: Send;
-  readonly #valueBytesMax: number;
+  /** The keys that the commands' keys stand for. @internal */
+  protected readonly space: KeySpace;
+  readonly #tagged: TaggedValues<Value>;
+  readonly #encoder: Encoder<Value>;
   readonly #isMissWhenDown: boolean;
-  readonly #decode = (bytes: Uint8Array, flags: number): Value | undefined =>
-    (flags & FLOW_FLAGS) === 0 ? this.codec.decode(bytes, flags) : undefined;
+  readonly #ttlSec: Duration;
 
-  /** @throws RangeError, TypeError: an option is wrong. @internal */
-  constructor(options: ClientOptions<Value>, send: Send) {
-    checkOptions(options as object, CLIENT);
-    const { codec = jsonCodec, valueBytesMax = VALUE_BYTES_MAX, whenDown = "error" } = options;
-    checkCodec(codec);
-    checkNumber("valueBytesMax", valueBytesMax, 1, VALUE_BYTES_LIMIT);
+  /**
+   * @param home Where keys are, and what sends requests of tags. Default: the options' prefix, and `send`.
+   * @throws RangeError, TypeError: an option is wrong. @internal
+   */
+  constructor(options: ClientOptions<Value>, send: Send, home: Home = {}) {
+    const { names = CLIENT, space, sendToTag = send } = home;
+    checkOptions(options as object, names);
+    const { codec = jsonCodec, valueBytesMax, whenDown = "error", prefix, ttlSec = 0 } = options;
+    this.#encoder = new Encoder(codec, valueBytesMax);
+    this.space = space ?? KeySpace.of(prefix);
+    expiryOf(ttlSec);
+    this.#ttlSec = ttlSec;
+    this.#tagged = new TaggedValues(this.space.tags, codec, send, sendToTag);
     checkWord("whenDown", whenDown, ["error", "miss"]);
     this.codec = codec;
     this.send = send;
-    this.#valueBytesMax = valueBytesMax;
     this.#isMissWhenDown = whenDown === "miss";
   }
 
   /**
-   * Reads a value; undefined: there is none. Values that flows have stored with tags or grace are none.
+   * Reads a value; undefined: there is none, as for one that was invalidated by a tag.
    *
    * @example
    * ```ts
@@ -117,8 +106,8 @@ export class Commands<Value = any> {
    * await cache.get("greeting"); // "hello"
    * ```
    */
-  get(key: string, options?: CallOptions): Promise<Value | undefined> {
-    return this.#read(() => this.#get(key), options);
+  get<T extends Value = Value>(key: string, options?: CallOptions): Promise<T | undefined> {
+    return this.#read<T>(() => this.#get<T>(this.space.keyOf(key)), options);
   }
 
   /**
@@ -131,8 +120,11 @@ export class Commands<Value = any> {
    * await cache.cas("stock", found!.value - 1, found!.cas); // "stored"
    * ```
    */
-  gets(key: string, options?: CallOptions): Promise<Versioned<Value> | undefined> {
-    return this.#read(() => this.#gets(key), options);
+  gets<T extends Value = Value>(
+    key: string,
+    options?: CallOptions,
+  ): Promise<Versioned<T> | undefined> {
+    return this.#read(() => this.#gets<T>(this.space.keyOf(key)), options);
   }
 
   /**
@@ -144,9 +136,16 @@ export class Commands<Value = any> {
    * await cache.getAndTouch("session:1", 1800); // { user: "anna" }
    * ```
    */
-  getAndTouch(key: string, ttlSec: number, options?: CallOptions): Promise<Value | undefined> {
-    const found = this.#read(() => this.#gets(key, expiryOf(ttlSec)), options);
-    return found.then((each) => each?.value);
+  async getAndTouch<T extends Value = Value>(
+    key: string,
+    ttlSec: Duration,
+    options?: CallOptions,
+  ): Promise<T | undefined> {
+    const found = await this.#read(
+      () => this.#gets<T>(this.space.keyOf(key), expiryOf(ttlSec)),
+      options,
+    );
+    return found?.value;
   }
 
   /**
@@ -158,14 +157,21 @@ export class Commands<Value = any> {
    * await cache.getMany(["a", "b", "c"]); // new Map([["a", 1], ["b", 2]])
    * ```
    */
-  async getMany(keys: Iterable<string>, options?: CallOptions): Promise<Map<string, Value>> {
-    const asked = membersOf("keys", keys).map((key) => [key, this.#get(key)] as const);
-    const found = new Map<string, Value>();
-    await Promise.all(asked.map(async ([key, request]) => {
-      const value = await this.#read(() => request, options);
-      if (value !== undefined) found.set(key, value);
-    }));
-    return found;
+  async getMany<T extends Value = Value>(
+    keys: Iterable<string>,
+    options?: CallOptions,
+  ): Promise<Map<string, T>> {
+    const asked = membersOf("keys", keys).map((key) => [key, this.space.keyOf(key)] as const);
+    checkOptions(options, CALL);
+    options?.signal?.throwIfAborted();
+    const versions = this.#sharedVersions();
+    const answers = await allAnswers(
+      asked.map(([name, key]) => ({
+        name,
+        ask: () => this.#read(() => this.#get<T>(key, versions), options),
+      })),
+    );
+    return new Map(answers.filter((each): each is [string, T] => each[1] !== undefined));
   }
 
   /**
@@ -203,8 +209,13 @@ export class Commands<Value = any> {
       const [key, value] = entry;
       return [key, this.#storing("set", key, value, options)] as const;
     });
+    options?.signal?.throwIfAborted();
+    const versions = this.#sharedVersions();
     return await manyAnswers(
-      stores.map(([key, request]) => [key, this.call(() => request, options, STORE)]),
+      stores.map(([name, { bytes, send }]) => ({
+        ...{ name, bytes },
+        ask: () => this.#run(() => send(versions), options, STORE),
+      })),
       (answers) => answers.filter(([, stored]) => stored !== "stored").map(([key]) => key),
       options?.signal,
     );
@@ -283,10 +294,10 @@ export class Commands<Value = any> {
     cas: string,
     options?: StoreOptions,
   ): Promise<requests.Stored> {
-    return this.call(
+    return this.#run(
       () => {
         checkId("cas", cas);
-        return this.#storing("set", key, value, options, cas);
+        return this.#storing("set", key, value, options, cas).send();
       },
       options,
       STORE,
@@ -305,7 +316,7 @@ export class Commands<Value = any> {
    * ```
    */
   delete(key: string, options?: CallOptions): Promise<boolean> {
-    return this.call(() => requests.remove(keyBytes(key)), options);
+    return this.#run(() => this.#remove(this.space.keyOf(key)), options);
   }
 
   /**
@@ -320,12 +331,13 @@ export class Commands<Value = any> {
    * ```
    */
   async deleteMany(keys: Iterable<string>, options?: CallOptions): Promise<number> {
-    const removals = membersOf("keys", keys).map((key) =>
-      [key, requests.remove(keyBytes(key))] as const
-    );
+    const removals = membersOf("keys", keys).map((key) => [key, this.space.keyOf(key)] as const);
     checkOptions(options, CALL);
     return await manyAnswers(
-      removals.map(([key, request]) => [key, this.call(() => request, options)]),
+      removals.map(([name, key]) => ({
+        name,
+        ask: () => this.#run(() => this.#remove(key), options),
+      })),
       (answers) => answers.filter(([, wasRemoved]) => wasRemoved).length,
       options?.signal,
     );
@@ -341,8 +353,13 @@ export class Commands<Value = any> {
    * await cache.touch("session:2", 1800); // true
    * ```
    */
-  touch(key: string, ttlSec: number, options?: CallOptions): Promise<boolean> {
-    return this.call(() => requests.touch(keyBytes(key), expiryOf(ttlSec)), options);
+  touch(key: string, ttlSec: Duration, options?: CallOptions): Promise<boolean> {
+    return this.#run(async () => {
+      const bytes = this.space.keyOf(key);
+      const expiry = expiryOf(ttlSec);
+      if (!this.#tagged.isTagging) return await this.send(requests.touch(bytes, expiry));
+      return await this.#tagged.find(bytes, expiry) !== undefined;
+    }, options);
   }
 
   /**
@@ -363,10 +380,10 @@ export class Commands<Value = any> {
   ): Promise<number | undefined> {
     return this.call(
       () => {
-        const { initial, ttlSec = 0 } = options;
+        const { initial, ttlSec = this.#ttlSec } = options;
         checkNumber("delta", delta, -Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
         if (initial !== undefined) checkNumber("initial", initial, 0, Number.MAX_SAFE_INTEGER);
-        return requests.arithmetic(keyBytes(key), delta, initial, expiryOf(ttlSec));
+        return requests.arithmetic(this.space.keyOf(key), delta, initial, expiryOf(ttlSec));
       },
       options,
       INCREMENT,
@@ -395,11 +412,11 @@ export class Commands<Value = any> {
     return this.call(() => {
       checkWord("command", command, ["mg", "ms", "md", "ma"]);
       const words = metaFlags(flags);
-      if (command === "ms") this.#checkValue(key, value!);
+      if (command === "ms") this.#encoder.check(key, value!);
       else if (value !== undefined) {
         throw new TypeError(`value ${shown(value)}: only ms has one, not ${command}`);
       }
-      return requests.meta(command, keyBytes(key), words, value);
+      return requests.meta(command, this.space.keyOf(key), words, value);
     }, options);
   }
 
@@ -417,13 +434,13 @@ export class Commands<Value = any> {
    */
   getss(
     key: string,
-    leaseSec: number,
+    leaseSec: Duration,
     leaseFlag: number,
     options?: CallOptions,
   ): Promise<requests.LeaseReply> {
     return this.call(() => {
       checkNumber("leaseFlag", leaseFlag, 0, 0xffff_ffff);
-      return requests.getss(keyBytes(key), expiryOf(leaseSec, "leaseSec"), leaseFlag);
+      return requests.getss(this.space.keyOf(key), expiryOf(leaseSec, "leaseSec"), leaseFlag);
     }, options);
   }
 
@@ -439,11 +456,11 @@ export class Commands<Value = any> {
    */
   async deletess(
     key: string,
-    leaseSec: number,
+    leaseSec: Duration,
     options?: CallOptions,
   ): Promise<{ readonly lease: string; readonly existed: boolean }> {
     const reply = await this.call(
-      () => requests.deletess(keyBytes(key), expiryOf(leaseSec, "leaseSec")),
+      () => requests.deletess(this.space.keyOf(key), expiryOf(leaseSec, "leaseSec")),
       options,
     );
     if (reply === "locked") {
@@ -456,82 +473,106 @@ export class Commands<Value = any> {
   protected call<Result, Options extends CallOptions>(
     make: () => Request<Result>,
     options?: Options,
+    names?: OptionNames<Options>,
+  ): Promise<Result> {
+    return this.#run(() => this.send(make()), options, names);
+  }
+
+  /** @throws ValueTooLargeError, TypeError, or what the codec throws. @internal */
+  protected encode(key: string, value: Value): Awaitable<Encoded> {
+    return this.#encoder.encode(key, value);
+  }
+
+  /** Checks the options, and starts to send. Rejects, before anything is sent, if an argument is wrong. */
+  #run<Result, Options extends CallOptions>(
+    start: () => Promise<Result>,
+    options: Options | undefined,
     names: OptionNames<Options> = CALL as OptionNames<Options>,
   ): Promise<Result> {
     try {
       checkOptions(options, names);
-      const request = make();
       const signal = options?.signal;
-      if (signal === undefined) return this.send(request);
+      if (signal === undefined) return start();
       signal.throwIfAborted();
-      return abortable(this.send(request), signal);
+      return abortable(start(), signal);
     } catch (error) {
       return Promise.reject(error);
     }
   }
 
-  /** @throws ValueTooLargeError, TypeError, or what the codec throws. @internal */
-  protected encode(key: string, value: Value): Encoded {
-    const encoded = this.codec.encode(value);
-    this.#checkValue(key, encoded.bytes);
-    const { flags } = encoded;
-    if ((flags & CODEC_FLAGS) !== flags) {
-      throw new RangeError(
-        `flags ${shown(flags)} of the codec: expected a whole number from 0 to ${CODEC_FLAGS}`,
-      );
-    }
-    return encoded;
+  /** @param versions Of the namespace's tags. */
+  #get<T extends Value>(
+    key: string,
+    versions?: TagVersions,
+  ): Promise<T | undefined> {
+    const find = async (): Promise<T | undefined> =>
+      (await this.#tagged.find(key, undefined, versions))?.value as T | undefined;
+    if (this.#tagged.isTagging) return find();
+    return this.send(requests.getValue(key, (bytes, flags) => {
+      const isPlain = (flags & FLOW_FLAGS) === 0;
+      return isPlain ? this.codec.decode(bytes, flags) as Awaitable<T> : find();
+    }));
   }
 
-  #checkValue(key: string, bytes: Uint8Array): void {
-    checkBytes("value", bytes);
-    const { length } = bytes;
-    if (length <= this.#valueBytesMax) return;
-    throw new ValueTooLargeError(
-      `value of ${key}: ${length} bytes, valueBytesMax is ${this.#valueBytesMax}`,
-    );
+  async #remove(key: string): Promise<boolean> {
+    const isThere = !this.#tagged.isTagging || await this.#tagged.has(key);
+    return await this.send(requests.remove(key)) && isThere;
   }
 
-  #get(key: string): Request<Value | undefined> {
-    return requests.getValue(keyBytes(key), this.#decode);
+  /** Asks for the namespace's tags, once for all requests of a call. */
+  #sharedVersions(): TagVersions | undefined {
+    if (!this.#tagged.isTagging) return undefined;
+    const versions = this.#tagged.versions();
+    // The requests throw its error.
+    versions.catch(() => {});
+    return versions;
   }
 
-  #gets(key: string, touchSec?: number): Request<Versioned<Value> | undefined> {
-    return requests.get(keyBytes(key), ({ bytes, flags, cas }) => {
-      const value = this.#decode(bytes, flags);
-      return value === undefined ? undefined : { value, cas };
-    }, touchSec);
+  #gets<T extends Value>(key: string, touchSec?: number): Promise<Versioned<T> | undefined> {
+    return this.#tagged.find(key, touchSec) as Promise<Versioned<T> | undefined>;
   }
 
   #read<Result>(
-    make: () => Request<Result | undefined>,
+    start: () => Promise<Result | undefined>,
     options?: CallOptions,
   ): Promise<Result | undefined> {
-    const result = this.call(make, options);
+    const result = this.#run(start, options);
     return this.#isMissWhenDown ? result.catch(missWhenDown) : result;
   }
 
+  /** Checks and encodes what a command stores. */
   #storing(
-    mode: requests.StoreMode,
+    mode: "set" | "add" | "replace",
     key: string,
     value: Value,
     options: StoreOptions = {},
     cas?: string,
-  ): Request<requests.Stored> {
-    const bytes = keyBytes(key);
-    const { ttlSec = 0 } = options;
+  ): Storing {
+    const bytes = this.space.keyOf(key);
+    const { ttlSec = this.#ttlSec } = options;
     const expiry = expiryOf(ttlSec);
-    return requests.store(bytes, this.encode(key, value), expiry, { mode, cas });
+    const encoded = this.encode(key, value);
+    const how = { mode, cas };
+    const send = (whole: Encoded, versions?: TagVersions): Promise<requests.Stored> =>
+      this.#tagged.isTagging
+        ? this.#tagged.store(bytes, whole, expiry, how, versions)
+        : this.send(requests.store(bytes, whole, expiry, how));
+    if (!(encoded instanceof Promise)) {
+      return { bytes: encoded.bytes.length, send: (versions) => send(encoded, versions) };
+    }
+    // Its error is thrown when it is sent.
+    encoded.catch(() => {});
+    return { bytes: 0, send: async (versions) => await send(await encoded, versions) };
   }
 
   async #store(
-    mode: requests.StoreMode,
+    mode: "set" | "add" | "replace",
     key: string,
     value: Value,
     options?: StoreOptions,
   ): Promise<boolean> {
-    const store = (): Request<requests.Stored> => this.#storing(mode, key, value, options);
-    return await this.call(store, options, STORE) === "stored";
+    const send = (): Promise<requests.Stored> => this.#storing(mode, key, value, options).send();
+    return await this.#run(send, options, STORE) === "stored";
   }
 
   async #extend(
@@ -540,25 +581,13 @@ export class Commands<Value = any> {
     bytes: Uint8Array,
     options?: CallOptions,
   ): Promise<boolean> {
-    const stored = await this.call(() => {
-      this.#checkValue(key, bytes);
-      return requests.store(keyBytes(key), { bytes, flags: 0 }, 0, { mode });
+    return await this.#run(async () => {
+      this.#encoder.check(key, bytes);
+      const name = this.space.keyOf(key);
+      if (this.#tagged.isTagging) return await this.#tagged.extend(name, mode, bytes);
+      return await this.send(requests.store(name, { bytes, flags: 0 }, 0, { mode })) === "stored";
     }, options);
-    return stored === "stored";
   }
-}
-
-function metaFlags(flags: readonly string[]): readonly string[] {
-  const words = membersOf("flags", flags);
-  for (const flag of words) {
-    checkText("flag", flag);
-    if (META_FLAG.test(flag)) continue;
-    throw new RangeError(
-      `flag ${shown(flag)}: expected 1 to 64 printable characters, the first not b, k, q or O`,
-    );
-  }
-  if (words.length <= META_FLAGS_MAX) return words;
-  throw new RangeError(`flags, ${words.length}: expected at most ${META_FLAGS_MAX}`);
 }
 
 function missWhenDown(error: unknown): undefined {

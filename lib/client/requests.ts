@@ -1,7 +1,8 @@
+import type { Awaitable } from "./values/awaitable.ts";
 import { isId } from "./checks.ts";
-import type { Encoded } from "./codecs.ts";
-import { NEVER_MADE, Opcode } from "./binary_wire.ts";
-import { UnreadableReply } from "./connection.ts";
+import type { Encoded } from "./values/codecs.ts";
+import { NEVER_MADE, Opcode } from "./net/binary_wire.ts";
+import { UnreadableReply } from "./net/connection.ts";
 import {
   type Packet,
   type Reply,
@@ -9,7 +10,7 @@ import {
   type Request,
   textOf,
   VALUE_LENGTH,
-} from "./wire.ts";
+} from "./net/wire.ts";
 
 // Every request of the library. Arguments have been checked: keys are as `keyBytes` returns them, times as `expiryOf`
 // does. A reply that does not have the form due is unreadable.
@@ -36,6 +37,11 @@ export type Look<Found> =
   | { readonly state: "held"; readonly leftSec: number }
   /** An update token is out: no value is kept. */
   | { readonly state: "uncacheable" };
+
+/** A lookup, whose result is there at once. */
+export interface LookRequest<Found> extends Request<Look<Found>> {
+  read(reply: Reply): Look<Found>;
+}
 
 /** Result of a store command with a condition. */
 export type Stored = "stored" | "refused" | "exists" | "missing";
@@ -111,7 +117,7 @@ function isPlaceholder({ isHeld, isWon, value }: Reply): boolean {
  */
 export function get<Found>(
   key: string,
-  read: (item: Item) => Found,
+  read: (item: Item) => Awaitable<Found>,
   touchSec?: number,
 ): Request<Found | undefined> {
   const touch = touchSec === undefined ? "" : ` T${touchSec}`;
@@ -130,7 +136,7 @@ export function get<Found>(
 /** Like `get`, with what plain reads need. */
 export function getValue<Value>(
   key: string,
-  decode: (bytes: Uint8Array, flags: number) => Value,
+  decode: (bytes: Uint8Array, flags: number) => Awaitable<Value>,
 ): Request<Value | undefined> {
   return {
     line: `mg ${key} v f`,
@@ -150,7 +156,7 @@ export function look<Found>(
   key: string,
   leaseSec: number,
   read: (item: Item) => Found,
-): Request<Look<Found>> {
+): LookRequest<Found> {
   return {
     line: `mg ${key} v f c t N${leaseSec}`,
     shape: "meta",

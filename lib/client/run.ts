@@ -1,9 +1,11 @@
 import { channel } from "node:diagnostics_channel";
 import { clearTimeout, setTimeout } from "node:timers";
 import type { Attempts } from "./attempts.ts";
-import { expiryOf, shown } from "./checks.ts";
-import type { Codec, Encoded } from "./codecs.ts";
-import { encodeEntry, lookFor } from "./entries.ts";
+import type { Awaitable } from "./values/awaitable.ts";
+import { shown } from "./checks.ts";
+import type { Codec, Encoded } from "./values/codecs.ts";
+import { expiryOf, secOf, TTL_SEC_MAX } from "./durations.ts";
+import { encodeEntry, lookFor } from "./values/entries.ts";
 import {
   ConnectionError,
   LoadTimeoutError,
@@ -28,7 +30,7 @@ import type {
 import { claimKey, type LoadControl, type LoadRows, type Settings } from "./load_options.ts";
 import { runFlow } from "../flow/flow.ts";
 import * as requests from "./requests.ts";
-import type { Request } from "./wire.ts";
+import type { Request } from "./net/wire.ts";
 
 /** Counts of flows since a cache was made. */
 export class FlowCounters {
@@ -61,7 +63,7 @@ export interface FlowContext<Value> {
   readonly isMissWhenDown: boolean;
   /** Aborts when the cache is closed: nothing waits any more. */
   readonly closing: AbortSignal;
-  encode(key: string, value: Value): Encoded;
+  encode(key: string, value: Value): Awaitable<Encoded>;
   call<Result>(request: Request<Result>): Promise<Result>;
 }
 
@@ -215,7 +217,8 @@ export class Run<Value> {
     });
     try {
       const rows = await Promise.race([this.#application.load!(keys, control), limit]);
-      return { rows, keep: control.keep, ttlSec: control.ttlSec };
+      const ownSec = secOf("ttlSec", control.ttlSec, 0, TTL_SEC_MAX);
+      return { rows, keep: control.keep, ttlSec: ownSec };
     } finally {
       clearTimeout(timer);
     }
@@ -226,7 +229,7 @@ export class Run<Value> {
       let encoded: Encoded;
       let expiry: number;
       try {
-        encoded = encodeEntry((value) => this.#context.encode(key, value), entry);
+        encoded = await encodeEntry((value) => this.#context.encode(key, value), entry);
         expiry = expiryOf(ttlSec === 0 ? 0 : ttlSec + entry.graceSec);
       } catch (error) {
         await this.#drop([{ key, cas }]);

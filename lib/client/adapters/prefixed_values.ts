@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from "node:crypto";
 import { checkText, membersOf, shown } from "../checks.ts";
 import { Client } from "../client.ts";
-import type { ClientOptions } from "../commands.ts";
-import { textCodec } from "../codecs.ts";
+import type { ClientOptions } from "../command_options.ts";
+import { textCodec } from "../values/codecs.ts";
 
 /** Options of an adapter: those of a client whose values are texts. */
 export type AdapterOptions = Omit<ClientOptions<string>, "codec">;

@@ -1,5 +1,7 @@
-import type { Codec } from "../../../lib/client/codecs.ts";
-import { encodeEntry, lookFor } from "../../../lib/client/entries.ts";
+import { assert } from "@std/assert";
+import type { Awaitable } from "../../../lib/client/values/awaitable.ts";
+import type { Codec } from "../../../lib/client/values/codecs.ts";
+import { encodeEntry, lookFor } from "../../../lib/client/values/entries.ts";
 import { loadFlow, type LoadSettings } from "../../../lib/client/flows/load.ts";
 import { CommitError, putWithLeases, putWithTokens } from "../../../lib/client/flows/put.ts";
 import type {
@@ -10,8 +12,8 @@ import type {
   StepResults,
 } from "../../../lib/client/flows/steps.ts";
 import * as requests from "../../../lib/client/requests.ts";
-import { TextWire } from "../../../lib/client/text_wire.ts";
-import type { Request } from "../../../lib/client/wire.ts";
+import { TextWire } from "../../../lib/client/net/text_wire.ts";
+import type { Request } from "../../../lib/client/net/wire.ts";
 import { bytesOf, textOf } from "../../support/sessions/side.ts";
 import { KEY } from "../key_record.ts";
 import { type Actor, type Answer, commit, LEASE_SEC, readRow, type Step } from "../steps.ts";
@@ -82,11 +84,17 @@ function* send<Result>(
     read: (text) => {
       const wire = new TextWire();
       wire.add(bytesOf(text));
-      result = request.read(wire.next(request.shape)!);
+      result = atOnce(request.read(wire.next(request.shape)!));
       return tell(result);
     },
   };
   return result;
+}
+
+/** The codec needs no promises. */
+function atOnce<Value>(value: Awaitable<Value>): Value {
+  assert(!(value instanceof Promise));
+  return value;
 }
 
 const word = (text: unknown, id = 0): Answer => ({ word: String(text), id });
@@ -169,7 +177,7 @@ class Player {
     const look: Request<KeyState<string>> = {
       ...request,
       read: (reply) => {
-        const seen = request.read(reply);
+        const seen = atOnce(request.read(reply));
         if (borrows && seen.state === "held") return { state: "won", cas: reply.cas };
         // Its time to live is over.
         const isInGrace = seen.state === "value" && seen.entry.graceSec > 0;
@@ -196,7 +204,7 @@ class Player {
     const versions = fault === "notes tag late"
       ? { [TAG]: yield* this.#version() }
       : entry.versions;
-    const encoded = encodeEntry(codec.encode, { ...entry, versions });
+    const encoded = atOnce(encodeEntry(codec.encode, { ...entry, versions }));
     const condition = fault === "fills by set" ? {} : { cas };
     const store = requests.store(KEY, encoded, 0, condition);
     const stored = yield* send(0, store, (result) => word(result));

@@ -36,7 +36,10 @@ const BAD_KEYS = [
   ...["", " ", "a b", "a\r\n", "a\nb", "\0", "a\x7f", "\t", "x".repeat(251), "ä".repeat(126)],
   ...["\ud800", "a\udc00b", "\udc00\ud800"],
 ];
-const NOT_WHOLE = [null, -1, 0.5, NaN, Infinity, -Infinity, 2 ** 53, "5", "x", true, {}, [5], 5n];
+const NOT_WHOLE = [
+  ...[null, -1, 0.5, NaN, Infinity, -Infinity, 2 ** 53, "5", "x", true, {}, [5], 5n],
+  ...["", "1.5s", "-1s", "1w", "5 s", "5S", "1h30m", "9999999999999999d"],
+];
 const NOT_IDS = [
   ...["", "0", "00", "-1", "+1", "1.5", "1e3", "0x10", " 1", "1\n", "1\r\nflush_all", "abc", "１"],
   ...[`${2n ** 64n}`, "9".repeat(21)],
@@ -84,6 +87,12 @@ const putOptions = [
   ...[options[0]!, options[1]!, limitMs, ...tags],
   option("form", [null, 5, "token", "Leases", ["tokens"]]),
   option("isRolledBack", [null, 5, "x", true]),
+  option("namespaces", NOT_LISTS),
+  {
+    name: "namespace",
+    values: ["n", null, {}, 5],
+    whole: (each: unknown) => ({ namespaces: [each] }),
+  },
 ];
 const lockOptions = [...options, option("waitMs", [...NOT_WHOLE, 3_600_001])];
 const textOrKeys: readonly Wrong[] = [
@@ -106,6 +115,7 @@ const value: Wrong = { name: "JSON", values: [undefined, Symbol("s"), () => {}] 
 type Arguments = readonly (readonly [right: unknown, wrongs: readonly Wrong[]])[];
 
 const nothing = (): void => {};
+const isGiven = (value: unknown): boolean => value !== undefined;
 const COMMANDS: Record<string, Arguments> = {
   get: [["k", [key]], [undefined, options]],
   gets: [["k", [key]], [undefined, options]],
@@ -191,7 +201,7 @@ const CLIENT: Record<string, Arguments> = {
   ],
   stats: [["items", [{ name: "group", values: [...NOT_TEXTS, ...BAD_KEYS].filter(Boolean) }]]],
 };
-const NAMESPACE: Record<string, Arguments> = {
+const CACHE: Record<string, Arguments> = {
   getOrLoad: [["k", [key]], [nothing, [load]], [undefined, loadOptions]],
   getOrLoadMany: [[["k"], keys], [nothing, [load]], [undefined, loadOptions]],
   put: [
@@ -199,10 +209,7 @@ const NAMESPACE: Record<string, Arguments> = {
     [nothing, [{ name: "commit", values: NOT_FUNCTIONS }]],
     [undefined, putOptions],
   ],
-};
-const CACHE: Record<string, Arguments> = {
-  ...NAMESPACE,
-  getOrLoadEntry: NAMESPACE.getOrLoad!,
+  getOrLoadEntry: [["k", [key]], [nothing, [load]], [undefined, loadOptions]],
   putRow: [["k", [key]], ["v", [{ ...value, values: [Symbol("s"), nothing] }]], [
     undefined,
     [options[0]!, options[1]!, limitMs],
@@ -211,6 +218,13 @@ const CACHE: Record<string, Arguments> = {
   invalidateTags: [["t", textOrTags], [5, [{ ...limitMs, whole: (each) => each }]]],
   withLock: [["k", [key]], [nothing, [fn]], [undefined, lockOptions]],
   compareAndSwap: [["k", [key]], [nothing, [fn]], [undefined, storeOptions]],
+};
+const NAMESPACE: Record<string, Arguments> = {
+  // Undefined means all.
+  invalidate: [
+    ["k", textOrKeys.map((wrong) => ({ ...wrong, values: wrong.values.filter(isGiven) }))],
+    [5, [{ ...limitMs, whole: (each) => each }]],
+  ],
 };
 const ADAPTER_KEY: Wrong = {
   name: "key",
@@ -296,7 +310,7 @@ Deno.test("methods of a namespace, of a section and of adapters with wrong argum
   const inNamespace = await careless((address) => {
     const cache = new Cache(address, { replyMs: 20_000 });
     return [cache.namespace("n"), cache, () => cache.get("k")];
-  }, NAMESPACE);
+  }, { ...COMMANDS, ...CLIENT, ...CACHE, invalidate: NAMESPACE.invalidate! });
   assertEquals(inNamespace, ["mg k v f O1"]);
   const last = ["mg =k v f O1", "mg @#", "mg @#"];
   for (const [Store, table] of [[KeyvStore, KEYV], [BentoDriver, BENTO]] as const) {
@@ -313,7 +327,7 @@ Deno.test("methods of a namespace, of a section and of adapters with wrong argum
 });
 
 Deno.test("the tables of wrong arguments have every method that takes some", () => {
-  const WITHOUT_ARGUMENTS = ["constructor", "close", "invalidate", "clear", "disconnect"];
+  const WITHOUT_ARGUMENTS = ["constructor", "close", "clear", "disconnect"];
   const OTHERS = ["call", "encode", "serverOf", "serverNameOf", "namespace"];
   const missing = (owner: { prototype: object; name: string }, table: object): string[] =>
     Object.getOwnPropertyNames(owner.prototype)
@@ -352,6 +366,8 @@ Deno.test("names of servers, groups of keys and options are checked when they ar
     queueBytesMax: [...NOT_WHOLE, 0],
     valueBytesMax: [...NOT_WHOLE, 0, 2 ** 30 + 1],
     whenDown: [null, 5, "misses", ["miss"]],
+    prefix: [...NOT_TEXTS.filter(isGiven), ...BAD_KEYS.filter(Boolean), "x".repeat(201)],
+    ttlSec: NOT_WHOLE,
     codec: [null, 5, "json", {}, { encode: nothing }, { decode: nothing }],
     tls: [null, 5, "x", true, [], { ca: 5 }],
     login: [

@@ -214,13 +214,14 @@ testServers(
     await cache.getOrLoad("k", row.load, options);
     await cache.getOrLoad("slow", row.load, options);
     await cache.getOrLoad("gone", row.load, options);
-    assertEquals(await cache.get("k"), undefined);
+    assertEquals(await cache.get("k"), "v");
     const fail = (): string => {
       throw new Error("database");
     };
     for (const key of ["k", "slow", "gone"]) {
       await until(async () => (await cache.meta("mg", key, ["t"])).ttlSec <= options.graceSec);
     }
+    assertEquals(await cache.get("k"), undefined, "it is kept for its grace only");
     const stale = { value: "v", isStale: true, from: "cache" } as const;
     assertEquals(await cache.getOrLoadEntry("k", fail, options), stale);
     // Another client may not load meanwhile: it gets the old value, too.
@@ -290,11 +291,12 @@ testServers("tags and namespaces", async (address) => {
   const options = { tags: ["red", "colour=blue"] };
   const get = (): Promise<string | undefined> => cache.getOrLoad("k", row.load, options);
   assertEquals([await get(), await get()], ["first", "first"]);
-  assertEquals(await cache.get("k"), undefined);
+  assertEquals(await cache.get("k"), "first");
   row.value = "second";
   await cache.invalidateTags(["green", "colour"]);
-  assertEquals(await get(), "first");
+  assertEquals([await cache.get("k"), await get()], ["first", "first"]);
   await cache.invalidateTags("colour=blue");
+  assertEquals([await cache.get("k"), await cache.gets("k")], [undefined, undefined]);
   assertEquals([await get(), await get()], ["second", "second"]);
   await cache.put([], () => void (row.value = "third"), { tags: ["red"] });
   assertEquals(await get(), "third");

@@ -7,8 +7,8 @@ import {
   ServerError,
   TimeoutError,
 } from "../../../lib/client/mod.ts";
-import { TextWire } from "../../../lib/client/text_wire.ts";
-import type { Shape } from "../../../lib/client/wire.ts";
+import { TextWire } from "../../../lib/client/net/text_wire.ts";
+import type { Shape } from "../../../lib/client/net/wire.ts";
 import { Relay } from "../../support/servers/relay.ts";
 import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
 import { randomFrom } from "../../support/random.ts";

@@ -1,11 +1,10 @@
 import { Attempts } from "../../../lib/client/attempts.ts";
 import { until } from "../../support/servers/server_process.ts";
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { addressOf, linkOf, MS_MAX, nameOf } from "../../../lib/client/address.ts";
+import { addressOf, linkOf, MS_MAX, nameOf } from "../../../lib/client/net/address.ts";
 import {
   checkId,
   checkNumber,
-  expiryOf,
   isId,
   keyBytes,
   membersOf,
@@ -18,15 +17,11 @@ import {
   compressed,
   jsonCodec,
   textCodec,
-} from "../../../lib/client/codecs.ts";
+} from "../../../lib/client/values/codecs.ts";
+import { type Duration, expiryOf, msOf, secOf } from "../../../lib/client/durations.ts";
+import { ALL_KEYS, KeySpace } from "../../../lib/client/key_space.ts";
 import { Lanes } from "../../../lib/client/lanes.ts";
-import {
-  claimKey,
-  loadKey,
-  namespaceTag,
-  settingsOf,
-  tagKeys,
-} from "../../../lib/client/load_options.ts";
+import { claimKey, loadKey, settingsOf } from "../../../lib/client/load_options.ts";
 
 Deno.test("a server's name is a host, a port and brackets, or a path; nothing else", () => {
   const names: readonly (readonly [string, ReturnType<typeof addressOf>, string?])[] = [
@@ -174,24 +169,25 @@ Deno.test("codecs give back what they got, in memory of its own", () => {
   }
 });
 
-Deno.test("values are compressed from the least length on, if that makes them smaller, and once", () => {
+Deno.test("values are compressed from the least length on, if that makes them smaller, and once", async () => {
   const codec = compressed(textCodec, { minBytes: 100, maxBytes: 1000 });
-  const flagsOf = (text: string, by: Codec<string> = codec): number => by.encode(text).flags;
-  assertEquals(flagsOf("x".repeat(99)), 0);
-  assertEquals(flagsOf("x".repeat(100)), 0x1_0000);
-  assertEquals(flagsOf("x".repeat(511), compressed(textCodec)), 0);
-  assertEquals(flagsOf("x".repeat(512), compressed(textCodec)), 0x1_0000);
+  const flagsOf = async (text: string, by: Codec<string> = codec): Promise<number> =>
+    (await by.encode(text)).flags;
+  assertEquals(await flagsOf("x".repeat(99)), 0);
+  assertEquals(await flagsOf("x".repeat(100)), 0x1_0000);
+  assertEquals(await flagsOf("x".repeat(511), compressed(textCodec)), 0);
+  assertEquals(await flagsOf("x".repeat(512), compressed(textCodec)), 0x1_0000);
   const random = crypto.getRandomValues(new Uint8Array(500));
   const ofBytes = compressed(bytesCodec, { minBytes: 1 });
   assertEquals(ofBytes.encode(random), { bytes: random, flags: 0 });
   assertEquals(ofBytes.decode(random, 0), random);
-  const { bytes, flags } = codec.encode("x".repeat(1000));
+  const { bytes, flags } = await codec.encode("x".repeat(1000));
   assert(bytes.length < 100);
   assertEquals(codec.decode(bytes, flags), "x".repeat(1000));
-  const long = codec.encode("x".repeat(1001));
+  const long = await codec.encode("x".repeat(1001));
   assertThrows(() => codec.decode(long.bytes, long.flags));
   const twice = compressed(codec, { minBytes: 1 });
-  const once = twice.encode("x".repeat(1000));
+  const once = await twice.encode("x".repeat(1000));
   assertEquals(once.bytes, bytes);
   // Flags of the inner codec pass through.
   const seen: number[] = [];
@@ -203,7 +199,7 @@ Deno.test("values are compressed from the least length on, if that makes them sm
     },
   }, { minBytes: 3 });
   for (const text of ["ab", "x".repeat(50)]) {
-    const encoded = flagged.encode(text);
+    const encoded = await flagged.encode(text);
     assertEquals(encoded.flags & 0xffff, 5);
     assertEquals(flagged.decode(encoded.bytes, encoded.flags), text);
   }
@@ -212,6 +208,34 @@ Deno.test("values are compressed from the least length on, if that makes them sm
   assertThrows(() => compressed(textCodec, { maxBytes: 0 }), RangeError, "maxBytes");
   compressed(textCodec, { minBytes: 0, maxBytes: 2 ** 30 });
   assertThrows(() => compressed(textCodec, { maxBytes: 2 ** 30 + 1 }), RangeError, "maxBytes");
+});
+
+Deno.test("a time is a number in the unit of its option, or a text with a unit", () => {
+  const times: readonly (readonly [Duration, sec: number | null, ms: number | null])[] = [
+    [0, 0, 0],
+    [7, 7, 7],
+    ["0s", 0, 0],
+    ["1500ms", null, 1_500],
+    ["2000ms", 2, 2_000],
+    ["30s", 30, 30_000],
+    ["10m", 600, 600_000],
+    ["2h", 7_200, null],
+    ["7d", 604_800, null],
+    ["007m", 420, 420_000],
+  ];
+  for (const [time, sec, ms] of times) {
+    for (const [of, count, max] of [[secOf, sec, 700_000], [msOf, ms, 3_600_000]] as const) {
+      if (count === null) {
+        const message = `t "${time}": expected a whole number from 0 to ${max}, or a time as "30s"`;
+        assertThrows(() => of("t", time, 0, max), RangeError, message);
+      } else assertEquals(of("t", time, 0, max), count);
+    }
+  }
+  assertThrows(() => secOf("t", "1s", 2, 3), RangeError, "of 2 to 3 s");
+  assertThrows(() => msOf("t", "4ms", 2, 3), RangeError, "of 2 to 3 ms");
+  assertThrows(() => secOf("t", null as unknown as "1s", 2, 3), TypeError, "t null");
+  assertEquals(expiryOf("30d"), 30 * 86_400);
+  assert(expiryOf("31d") > Date.now() / 1000);
 });
 
 Deno.test("a load has its defaults, and its bounds", () => {
@@ -258,16 +282,33 @@ Deno.test("keys of claims, tags and namespaces leave room for what is added", ()
   const plain = settingsOf({});
   const claimed = [settingsOf({ refreshSec: 1 }), settingsOf({ graceSec: 1 })];
   assertEquals(claimKey("k"), "k~claim");
-  assertEquals(loadKey("k".repeat(250), plain).length, 250);
+  const keyOf = (length: number, settings = plain, space = ALL_KEYS): string =>
+    loadKey("k".repeat(length), settings, space);
+  assertEquals(keyOf(250).length, 250);
   for (const settings of claimed) {
-    assertEquals(loadKey("k".repeat(244), settings).length, 244);
-    assertThrows(() => loadKey("k".repeat(245), settings), RangeError, "244 are allowed");
+    assertEquals(keyOf(244, settings).length, 244);
+    assertThrows(() => keyOf(245, settings), RangeError, "244 are allowed");
   }
-  assertEquals(tagKeys("a"), ["tag:a"]);
-  assertEquals(tagKeys(["b", "a", "b"]), ["tag:b", "tag:a"]);
-  assertEquals(namespaceTag("n"), "namespace:n");
-  assertEquals(namespaceTag("n".repeat(236)).length, 246);
-  assertThrows(() => namespaceTag("n".repeat(237)), RangeError, "236 are allowed");
+  assertEquals(ALL_KEYS.tagsOf("a"), ["tag:a"]);
+  assertEquals(ALL_KEYS.tagsOf(["b", "a", "b"]), ["tag:b", "tag:a"]);
+  assertEquals(ALL_KEYS.within("n").tags, ["tag:namespace:n"]);
+  assertEquals(ALL_KEYS.within("n".repeat(236)).tags[0]!.length, 250);
+  assertThrows(() => ALL_KEYS.within("n".repeat(237)), RangeError, "236 are allowed");
+  const shop = KeySpace.of("shöp:");
+  assertEquals(shop.keyOf("k"), "sh\xc3\xb6p:k");
+  assertEquals(shop.tagsOf("t"), ["tag:sh\xc3\xb6p:t"]);
+  const inner = shop.within("a").within("ä");
+  assertEquals(inner.keyOf("k"), "sh\xc3\xb6p:a:\xc3\xa4:k");
+  const [outerTag, innerTag] = inner.tags;
+  assertEquals(outerTag, "tag:sh\xc3\xb6p:namespace:a");
+  assertEquals(innerTag, "tag:sh\xc3\xb6p:namespace:a:\xc3\xa4");
+  assertEquals(inner.tagsOf("t"), shop.tagsOf("t"));
+  assertEquals(keyOf(244, plain, shop).length, 250);
+  assertThrows(() => keyOf(245, plain, shop), RangeError, "244 are allowed");
+  assertThrows(() => keyOf(239, claimed[0], shop), RangeError, "238 are allowed");
+  assertEquals(KeySpace.of("p".repeat(200)).keyOf("k").length, 201);
+  assertThrows(() => KeySpace.of("p".repeat(201)), RangeError, "prefix");
+  assertThrows(() => KeySpace.of("a b"), RangeError, "prefix");
 });
 
 Deno.test("of loads anew, one is under way for a key, and none begins in the pause after a failure", () => {

@@ -42,6 +42,12 @@ cas: 6 2
 abort: AbortError
 `;
 
+/** What is left in each step, in Node and in Deno. */
+const NAMESPACES_RESULTS = `Map(1) { "terms" => "two" }
+Map(0) {} dark
+Anna undefined
+`;
+
 /** The errors of servers that misbehave, and of wrong arguments. */
 const HOSTILE_RESULTS = `garbage: ProtocolError ProtocolError
 no opaque: ProtocolError ProtocolError
@@ -70,6 +76,7 @@ put: RangeError: key "\\ud800": half a surrogate pair is not allowed
 /** Programs that run as those of users do. */
 const PROGRAMS = [
   "examples/client.mjs",
+  "examples/namespaces.mjs",
   "tests/lib/client/tls_client.mjs",
   "tests/lib/client/flows_client.mjs",
   "tests/lib/client/hostile_client.mjs",
@@ -150,8 +157,8 @@ Deno.test({
         "--node-modules-dir=manual",
         "consumer.ts",
       ]);
-      for (const part of ["client/", "client/adapters/", "client/flows/", "flow/"]) {
-        await checkDeclarations(`${folder}/node_modules/@leased/client/${part}`);
+      for (const part of ["", "adapters/", "flows/", "net/", "values/", "../flow/"]) {
+        await checkDeclarations(`${folder}/node_modules/@leased/client/client/${part}`);
       }
       await using server = await startLeased();
       await using secured = await startSecured(certificates);
@@ -161,6 +168,8 @@ Deno.test({
         assertStringIncludes(output, "first title");
         assertStringIncludes(output, "second title");
         assertStringIncludes(output, "loads: 2");
+        const spaces = await run(folder, program, [...args, "namespaces.mjs", `${server.port}`]);
+        assertEquals(spaces.replaceAll("'", '"'), NAMESPACES_RESULTS);
         const flows = await run(folder, program, [...args, "flows_client.mjs", `${server.port}`]);
         assertEquals(flows, FLOWS_RESULTS);
         assertEquals(await run(folder, program, [...args, "hostile_client.mjs"]), HOSTILE_RESULTS);

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { BinaryWire } from "../../../lib/client/binary_wire.ts";
+import { BinaryWire } from "../../../lib/client/net/binary_wire.ts";
 import {
   bytesCodec,
   Cache,

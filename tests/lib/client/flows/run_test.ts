@@ -1,13 +1,13 @@
 import { Attempts } from "../../../../lib/client/attempts.ts";
 import { assertEquals, assertRejects } from "@std/assert";
 import { channel } from "node:diagnostics_channel";
-import { textCodec } from "../../../../lib/client/codecs.ts";
+import { textCodec } from "../../../../lib/client/values/codecs.ts";
 import { ConnectionError, ServerError, ValueTooLargeError } from "../../../../lib/client/errors.ts";
 import type { ClientFlow, Step } from "../../../../lib/client/flows/steps.ts";
 import { type LoadOptions, settingsOf } from "../../../../lib/client/load_options.ts";
 import { type Application, FlowCounters, Run, sleep } from "../../../../lib/client/run.ts";
-import { TextWire } from "../../../../lib/client/text_wire.ts";
-import type { Request } from "../../../../lib/client/wire.ts";
+import { TextWire } from "../../../../lib/client/net/text_wire.ts";
+import type { Request } from "../../../../lib/client/net/wire.ts";
 import { bytesOf, textOf } from "../../../support/sessions/side.ts";
 
 // Each step of a flow, executed over given replies: its requests, its result, and what is counted.

@@ -1,7 +1,7 @@
 // Servers that fall silent, and applications that are busy: what a connection notices, and when.
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { linkOf } from "../../../../lib/client/address.ts";
-import { Connection } from "../../../../lib/client/connection.ts";
+import { linkOf } from "../../../../lib/client/net/address.ts";
+import { Connection } from "../../../../lib/client/net/connection.ts";
 import { Client, ConnectionError, TimeoutError } from "../../../../lib/client/mod.ts";
 import * as requests from "../../../../lib/client/requests.ts";
 import { ScriptedPeer } from "../../../support/servers/scripted_peer.ts";

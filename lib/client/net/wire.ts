@@ -1,5 +1,6 @@
 import { Buffer } from "node:buffer";
 import type { Login } from "./address.ts";
+import type { Awaitable } from "../values/awaitable.ts";
 
 /** Longest value of a reply, in bytes: memcached's largest `-I`. */
 export const VALUE_LENGTH_MAX = 1 << 30;
@@ -34,8 +35,11 @@ export interface Request<Result> {
   readonly key: string;
   /** Time for the reply beyond the client's time-out, in ms: the server may wait so long. */
   readonly extraMs?: number;
-  /** Returns the result, or throws. Called as soon as the reply is there; its value is valid only until it returns. */
-  read(reply: Reply): Result;
+  /**
+   * Returns the result or a promise of it, or throws. Called as soon as the reply is there, whose value is valid only
+   * until it returns.
+   */
+  read(reply: Reply): Awaitable<Result>;
 }
 
 /** A line of a classic reply. */

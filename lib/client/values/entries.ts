@@ -1,8 +1,9 @@
 import { Buffer } from "node:buffer";
 import type { Codec, Encoded } from "./codecs.ts";
-import { type Item, look } from "./requests.ts";
-import type { Entry, KeyState } from "./flows/steps.ts";
-import type { Request } from "./wire.ts";
+import { after, type Awaitable } from "./awaitable.ts";
+import { look } from "../requests.ts";
+import type { Entry, KeyState } from "../flows/steps.ts";
+import type { Request } from "../net/wire.ts";
 
 /** Client flag of an item that has no value: the row is absent, or the item exists only to be locked. */
 export const ABSENT_FLAG = 0x2_0000;
@@ -22,24 +23,45 @@ const FOREIGN: Entry<never> = {
 
 /** Encodes a value with what decides whether it may be served. */
 export function encodeEntry<Value>(
-  encode: (value: Value) => Encoded,
+  encode: (value: Value) => Awaitable<Encoded>,
   { value, graceSec, versions }: Entry<Value>,
-): Encoded {
-  const { bytes, flags } = value === undefined
-    ? { bytes: EMPTY, flags: ABSENT_FLAG }
-    : encode(value);
-  const tags = Object.entries(versions).map(([tag, version]) => ` ${tag}=${version}`);
-  if (graceSec === 0 && tags.length === 0) return { bytes, flags };
-  const trailer = Buffer.from(`\n${graceSec}${tags.join("")}`);
-  return { bytes: Buffer.concat([bytes, trailer]), flags: flags | TRAILER_FLAG };
+): Awaitable<Encoded> {
+  const encoded = value === undefined ? { bytes: EMPTY, flags: ABSENT_FLAG } : encode(value);
+  return after(encoded, (plain) => withTrailer(plain, graceSec, versions));
 }
 
-function decodeEntry<Value>(codec: Codec<Value>, { bytes, flags }: Item): Entry<Value> {
-  let end = bytes.length;
+/** Returns a value with its trailer, if it needs one. */
+export function withTrailer(
+  encoded: Encoded,
+  graceSec: number,
+  versions: Readonly<Record<string, string>>,
+): Encoded {
+  const tags = Object.entries(versions).map(([tag, version]) => ` ${tag}=${version}`);
+  if (graceSec === 0 && tags.length === 0) return encoded;
+  const trailer = Buffer.from(`\n${graceSec}${tags.join("")}`);
+  return {
+    bytes: Buffer.concat([encoded.bytes, trailer]),
+    flags: encoded.flags | TRAILER_FLAG,
+  };
+}
+
+/** Where the trailer of an item begins: the value ends there. */
+export function trailerAt({ bytes, flags }: Encoded): number {
+  return (flags & TRAILER_FLAG) === 0 ? bytes.length : bytes.lastIndexOf(NEW_LINE);
+}
+
+/** What a look finds. */
+type Found<Value> = Omit<KeyState<Value> & { readonly state: "value" }, "state" | "cas">;
+
+/** Decodes an item. @throws What the codec throws. */
+export function decodeEntry<Value>(
+  codec: Codec<Value>,
+  { bytes, flags }: Encoded,
+): Awaitable<Entry<Value>> {
+  const end = trailerAt({ bytes, flags });
   let graceSec = 0;
   const versions: Record<string, string> = Object.create(null);
   if ((flags & TRAILER_FLAG) !== 0) {
-    end = bytes.lastIndexOf(NEW_LINE);
     const trailer = Buffer.from(bytes.subarray(end + 1)).toString();
     if (end < 0 || !TRAILER.test(trailer)) return FOREIGN;
     const [grace, ...tags] = trailer.split(" ");
@@ -52,7 +74,7 @@ function decodeEntry<Value>(codec: Codec<Value>, { bytes, flags }: Item): Entry<
   const value = (flags & ABSENT_FLAG) === 0
     ? codec.decode(bytes.subarray(0, end), flags & ~FLOW_FLAGS)
     : undefined;
-  return { value, graceSec, versions };
+  return after(value, (decoded) => ({ value: decoded, graceSec, versions }));
 }
 
 /** Reads a key, or takes the lease for it, as a flow's step `look` does. @param key As `keyBytes` returns it. */
@@ -61,18 +83,26 @@ export function lookFor<Value>(
   leaseSec: number,
   codec: Codec<Value>,
 ): Request<KeyState<Value>> {
-  const request = look(key, leaseSec, (item) => {
+  const request = look(key, leaseSec, (item): Awaitable<Found<Value>> => {
+    const { leftSec } = item;
+    const undecodable = (): Found<Value> => ({ entry: FOREIGN, leftSec, isUndecodable: true });
     try {
-      return { entry: decodeEntry(codec, item), leftSec: item.leftSec };
+      const entry = decodeEntry(codec, item);
+      if (entry instanceof Promise) {
+        return entry.then((decoded) => ({ entry: decoded, leftSec }), undecodable);
+      }
+      return { entry, leftSec };
     } catch {
-      return { entry: FOREIGN, leftSec: item.leftSec, isUndecodable: true };
+      return undecodable();
     }
   });
   return {
     ...request,
     read: (reply) => {
       const seen = request.read(reply);
-      return seen.state === "value" ? { ...seen.found, state: "value", cas: seen.cas } : seen;
+      if (seen.state !== "value") return seen;
+      const { cas } = seen;
+      return after(seen.found, (found) => ({ ...found, state: "value", cas }));
     },
   };
 }

@@ -1,12 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
-import { hostPortText } from "../../../lib/net/transport.ts";
-import { Client, textCodec } from "../../../lib/client/mod.ts";
-import { KetamaRing } from "../../../lib/client/ring.ts";
-import { isInstalled } from "../../support/servers/peers.ts";
-import { path } from "../../support/servers/server_process.ts";
-import { textOf } from "../../support/sessions/side.ts";
-import { startLeased } from "./servers.ts";
-import { needs } from "../../support/needs/needs.ts";
+import { hostPortText } from "../../../../lib/net/transport.ts";
+import { Client, textCodec } from "../../../../lib/client/mod.ts";
+import { KetamaRing } from "../../../../lib/client/net/ring.ts";
+import { isInstalled } from "../../../support/servers/peers.ts";
+import { path } from "../../../support/servers/server_process.ts";
+import { textOf } from "../../../support/sessions/side.ts";
+import { startLeased } from "../servers.ts";
+import { needs } from "../../../support/needs/needs.ts";
 
 const PYTHON = "/usr/bin/python3";
 const KEY_COUNT = 2_000;

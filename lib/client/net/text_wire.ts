@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 import type { Login } from "./address.ts";
-import { isId, shown } from "./checks.ts";
+import { isId, shown } from "../checks.ts";
 import {
   ReceivedBytes,
   Reply,

@@ -1,5 +1,6 @@
 import { type ConnectionOptions as TlsOptions, createSecureContext } from "node:tls";
-import { checkNumber, checkObject, checkText, checkWord, shown } from "./checks.ts";
+import { checkNumber, checkObject, checkText, checkWord, shown } from "../checks.ts";
+import { type Duration, msOf } from "../durations.ts";
 
 /** Where a server listens. */
 export type Address =
@@ -9,13 +10,13 @@ export type Address =
 /** How connections are made; the same for all servers. */
 export interface LinkOptions {
   /** Longest time to connect, TLS and login included, in ms. Default 1,000. */
-  readonly connectMs?: number;
+  readonly connectMs?: Duration;
   /** Longest time for a reply, in ms, from the reply before it on. Default 1,000. `signal` limits one request. */
-  readonly replyMs?: number;
+  readonly replyMs?: Duration;
   /** Pause before a server that has failed is tried again, in ms; it doubles with each failure. Default 50. */
-  readonly retryFirstMs?: number;
+  readonly retryFirstMs?: Duration;
   /** Longest such pause, in ms. Default 1,000: short beside the 5 s for which flows repeat a step. */
-  readonly retryMaxMs?: number;
+  readonly retryMaxMs?: Duration;
   /** Bytes that may wait for a slow server on one connection; more requests fail. Default 64 MiB. */
   readonly queueBytesMax?: number;
   /** Options of `tls.connect`, as `ca`, `cert` and `key`; {}: TLS with the system's authorities. Default: no TLS. */
@@ -35,7 +36,14 @@ export interface Login {
   readonly mechanism?: "text" | "PLAIN";
 }
 
-export type Link = LinkOptions & Required<Omit<LinkOptions, "tls" | "login">>;
+/** The options with their defaults, in ms. */
+export interface Link extends Pick<LinkOptions, "tls" | "login"> {
+  readonly connectMs: number;
+  readonly replyMs: number;
+  readonly retryFirstMs: number;
+  readonly retryMaxMs: number;
+  readonly queueBytesMax: number;
+}
 
 /** Longest time that options in ms take: an hour. */
 export const MS_MAX = 3_600_000;
@@ -54,10 +62,6 @@ export function linkOf(options: LinkOptions): Link {
   const { connectMs = MS_DEFAULT, replyMs = MS_DEFAULT, tls, login } = options;
   const { queueBytesMax = QUEUE_BYTES_DEFAULT } = options;
   const { retryFirstMs = RETRY_FIRST_MS, retryMaxMs = RETRY_MAX_MS } = options;
-  checkNumber("connectMs", connectMs, 1, MS_MAX);
-  checkNumber("replyMs", replyMs, 1, MS_MAX);
-  checkNumber("retryFirstMs", retryFirstMs, 1, MS_MAX);
-  checkNumber("retryMaxMs", retryMaxMs, 1, MS_MAX);
   checkNumber("queueBytesMax", queueBytesMax, 1, Number.MAX_SAFE_INTEGER);
   if (tls !== undefined) {
     checkObject("tls", tls);
@@ -66,7 +70,11 @@ export function linkOf(options: LinkOptions): Link {
   }
   if (login !== undefined) checkLogin(login);
   return {
-    ...{ connectMs, replyMs, retryFirstMs, retryMaxMs, queueBytesMax },
+    connectMs: msOf("connectMs", connectMs, 1, MS_MAX),
+    replyMs: msOf("replyMs", replyMs, 1, MS_MAX),
+    retryFirstMs: msOf("retryFirstMs", retryFirstMs, 1, MS_MAX),
+    retryMaxMs: msOf("retryMaxMs", retryMaxMs, 1, MS_MAX),
+    queueBytesMax,
     ...(tls === undefined ? {} : { tls }),
     ...(login === undefined ? {} : { login }),
   };

@@ -1,11 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
-import { Cache, ProtocolError } from "../../../lib/client/mod.ts";
-import * as requests from "../../../lib/client/requests.ts";
-import { UnreadableReply } from "../../../lib/client/connection.ts";
-import { TextWire } from "../../../lib/client/text_wire.ts";
-import type { Request } from "../../../lib/client/wire.ts";
-import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
-import { bytesOf } from "../../support/sessions/side.ts";
+import { Cache, ProtocolError } from "../../../../lib/client/mod.ts";
+import * as requests from "../../../../lib/client/requests.ts";
+import { UnreadableReply } from "../../../../lib/client/net/connection.ts";
+import { TextWire } from "../../../../lib/client/net/text_wire.ts";
+import type { Request } from "../../../../lib/client/net/wire.ts";
+import { ScriptedPeer } from "../../../support/servers/scripted_peer.ts";
+import { bytesOf } from "../../../support/sessions/side.ts";
 
 // A reply that does not have the form due: the request fails with a clear error, and the connection is closed, because
 // what follows cannot be trusted either. @ stands for the request's opaque.

@@ -1,11 +1,11 @@
-import { assert } from "./assert.ts";
+import { assert } from "../assert.ts";
 import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { nextTick } from "node:process";
 import { clearTimeout, setTimeout } from "node:timers";
 import { connect as connectTls } from "node:tls";
 import { type Address, type Link, nameOf } from "./address.ts";
 import { BinaryWire } from "./binary_wire.ts";
-import { shown } from "./checks.ts";
+import { shown } from "../checks.ts";
 import {
   ConnectionError,
   type Place,
@@ -14,7 +14,7 @@ import {
   ServerError,
   TimeoutError,
   UnsupportedError,
-} from "./errors.ts";
+} from "../errors.ts";
 import { TextWire } from "./text_wire.ts";
 import { type Reply, type Request, textOf, type Wire } from "./wire.ts";
 
@@ -268,11 +268,20 @@ export class Connection {
       return reject(new Refusal(this.#place(request), reply.line));
     }
     try {
-      resolve(request.read(reply));
+      const result = request.read(reply);
+      if (!(result instanceof Promise)) return resolve(result);
+      result.then(resolve, (error) => reject(this.#unreadError(request, reply, error)));
     } catch (error) {
-      const isCodecs = !(error instanceof UnreadableReply);
-      reject(isCodecs ? this.#undecodable(request, error) : this.#unreadable(request, reply));
+      reject(this.#unreadError(request, reply, error));
     }
+  }
+
+  /** @param error What reading the reply has thrown. */
+  #unreadError(request: Request<unknown>, reply: Reply, error: unknown): unknown {
+    // Of a request that reading has led to.
+    if (error instanceof RequestError) return error;
+    const isCodecs = !(error instanceof UnreadableReply);
+    return isCodecs ? this.#undecodable(request, error) : this.#unreadable(request, reply);
   }
 
   #undecodable(request: Request<unknown>, cause: unknown): Error {

@@ -1,14 +1,14 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { Buffer } from "node:buffer";
-import { BinaryWire } from "../../../lib/client/binary_wire.ts";
-import { bytesCodec, textCodec } from "../../../lib/client/codecs.ts";
-import { UnreadableReply } from "../../../lib/client/connection.ts";
-import { encodeEntry, lookFor } from "../../../lib/client/entries.ts";
-import * as requests from "../../../lib/client/requests.ts";
-import { TextWire } from "../../../lib/client/text_wire.ts";
-import type { Reply, Request, Shape, Wire } from "../../../lib/client/wire.ts";
-import { type PacketFields, packetText } from "../../support/sessions/binary_text.ts";
-import { bytesOf, textOf } from "../../support/sessions/side.ts";
+import { BinaryWire } from "../../../../lib/client/net/binary_wire.ts";
+import { bytesCodec, textCodec } from "../../../../lib/client/values/codecs.ts";
+import { UnreadableReply } from "../../../../lib/client/net/connection.ts";
+import { encodeEntry, lookFor } from "../../../../lib/client/values/entries.ts";
+import * as requests from "../../../../lib/client/requests.ts";
+import { TextWire } from "../../../../lib/client/net/text_wire.ts";
+import type { Reply, Request, Shape, Wire } from "../../../../lib/client/net/wire.ts";
+import { type PacketFields, packetText } from "../../../support/sessions/binary_text.ts";
+import { bytesOf, textOf } from "../../../support/sessions/side.ts";
 
 // Every request as bytes, in text and in the binary protocol, and the results of replies, which arrive at once and a
 // byte at a time.
@@ -506,7 +506,7 @@ Deno.test("the bounds of a reply: lines of 4096 bytes, values of 1 GiB", () => {
   assertEquals(binary.next("meta"), undefined);
 });
 
-Deno.test("a value with its grace and tags is read as it was stored", () => {
+Deno.test("a value with its grace and tags is read as it was stored", async () => {
   const FLAG = 0x4_0000;
   const codec = {
     encode: (text: string) => ({ ...textCodec.encode(text), flags: 5 }),
@@ -533,7 +533,7 @@ Deno.test("a value with its grace and tags is read as it was stored", () => {
     return request.read(replyBy(new TextWire(), "meta", [bytesOf(reply)]));
   };
   for (const [value, graceSec, versions, bytes, flags] of entries) {
-    const stored = encodeEntry(codec.encode, { value: value!, graceSec, versions });
+    const stored = await encodeEntry(codec.encode, { value: value!, graceSec, versions });
     assertEquals([textOf(stored.bytes), stored.flags], [bytes, flags]);
     const entry = { value: value === undefined ? undefined : `5 ${value}`, graceSec, versions };
     const found = read(bytes, flags) as { entry: { versions: Record<string, string> } };

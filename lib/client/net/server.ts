@@ -1,7 +1,7 @@
-import { assert } from "./assert.ts";
+import { assert } from "../assert.ts";
 import { type Address, type Link, nameOf } from "./address.ts";
 import { Connection } from "./connection.ts";
-import { ConnectionError } from "./errors.ts";
+import { ConnectionError } from "../errors.ts";
 import type { Request } from "./wire.ts";
 
 /**
