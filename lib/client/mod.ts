@@ -1,5 +1,5 @@
 /** The client library: commands, and flows that keep a cache in step with a database. */
-export type { LinkOptions, Login } from "./net/address.ts";
+export type { LinkOptions, Login, TlsData, TlsOptions } from "./net/address.ts";
 export { Cache, Namespace } from "./cache.ts";
 export type { CacheEntry, CacheOptions, PutOptions } from "./cache.ts";
 export { Client, Section } from "./client.ts";

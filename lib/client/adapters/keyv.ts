@@ -14,17 +14,23 @@ import { type AdapterOptions, PrefixedValues } from "./prefixed_values.ts";
  * await store.disconnect();
  * ```
  */
-export class KeyvStore extends EventEmitter {
+export class KeyvStore {
   readonly opts: { readonly servers: string | readonly string[] } & AdapterOptions;
   /** Set by Keyv. */
   namespace: string | undefined;
   readonly #values: PrefixedValues;
+  readonly #events = new EventEmitter();
 
   /** @param servers As a client has them. */
   constructor(servers: string | readonly string[], options: AdapterOptions = {}) {
-    super();
     this.opts = { servers, ...options };
     this.#values = new PrefixedValues(servers, options);
+  }
+
+  /** As Keyv asks for it. The store has no events of its own: each call throws its error. */
+  on(event: string, listener: (...args: unknown[]) => void): this {
+    this.#events.on(event, listener);
+    return this;
   }
 
   /** @throws RequestError */

@@ -1,4 +1,4 @@
-import { type ConnectionOptions as TlsOptions, createSecureContext } from "node:tls";
+import { createSecureContext, type SecureContextOptions } from "node:tls";
 import { checkNumber, checkObject, checkText, checkWord, shown } from "../checks.ts";
 import { type Duration, msOf } from "../durations.ts";
 
@@ -6,6 +6,24 @@ import { type Duration, msOf } from "../durations.ts";
 export type Address =
   | { readonly host: string; readonly port: number }
   | { readonly path: string };
+
+/** Text or bytes of a certificate, a key, or several of them. */
+export type TlsData = string | Uint8Array | (string | Uint8Array)[];
+
+/** Options of Node's `tls.connect`. The types are ours, so that the package needs none of Node. */
+export interface TlsOptions {
+  readonly ca?: TlsData;
+  readonly cert?: TlsData;
+  readonly key?: TlsData;
+  readonly pfx?: TlsData;
+  readonly passphrase?: string;
+  /** The name that is asked for, and that the certificate must have. Default: the server's. */
+  readonly servername?: string;
+  readonly rejectUnauthorized?: boolean;
+  readonly ciphers?: string;
+  readonly minVersion?: "TLSv1.2" | "TLSv1.3";
+  readonly maxVersion?: "TLSv1.2" | "TLSv1.3";
+}
 
 /** How connections are made; the same for all servers. */
 export interface LinkOptions {
@@ -66,7 +84,7 @@ export function linkOf(options: LinkOptions): Link {
   if (tls !== undefined) {
     checkObject("tls", tls);
     // Throws at a certificate or key that is none.
-    createSecureContext(tls);
+    createSecureContext(tls as SecureContextOptions);
   }
   if (login !== undefined) checkLogin(login);
   return {

@@ -2,7 +2,7 @@ import { assert } from "../assert.ts";
 import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { nextTick } from "node:process";
 import { clearTimeout, setTimeout } from "node:timers";
-import { connect as connectTls } from "node:tls";
+import { connect as connectTls, type ConnectionOptions } from "node:tls";
 import { type Address, type Link, nameOf } from "./address.ts";
 import { BinaryWire } from "./binary_wire.ts";
 import { shown } from "../checks.ts";
@@ -86,7 +86,7 @@ export class Connection {
     this.#wire = login?.mechanism === "PLAIN" ? new BinaryWire() : new TextWire();
     this.#socket = tls === undefined
       ? connectTcp(address)
-      : connectTls({ ...address, ...serverNameOf(address), ...tls });
+      : connectTls({ ...address, ...serverNameOf(address), ...tls } as ConnectionOptions);
     this.#gone = new Promise((resolve) => this.#socket.once("close", () => resolve()));
     this.#timer = setTimeout(
       () => this.#stop("timeout", `not connected within ${link.connectMs} ms`),

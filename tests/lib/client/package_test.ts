@@ -42,6 +42,16 @@ cas: 6 2
 abort: AbortError
 `;
 
+/** CommonJS. */
+const REQUIRE = `const { Cache } = require("@leased/client");
+const { KeyvStore } = require("@leased/client/keyv");
+const { bentoDriver } = require("@leased/client/bentocache");
+console.log(typeof Cache, typeof KeyvStore, typeof bentoDriver);
+`;
+
+/** Of the program in the package's README. */
+const README_RESULTS = "{ title: 'first title' }\n{ title: 'second title' }\n";
+
 /** What is left in each step, in Node and in Deno. */
 const NAMESPACES_RESULTS = `Map(1) { "terms" => "two" }
 Map(0) {} dark
@@ -82,9 +92,6 @@ const PROGRAMS = [
   "tests/lib/client/hostile_client.mjs",
 ];
 
-const tasks: Record<string, { command: string }> =
-  JSON.parse(Deno.readTextFileSync(path("deno.json"))).tasks;
-
 async function run(
   cwd: string,
   program: string,
@@ -106,11 +113,12 @@ async function run(
   return textOf(stdout) + textOf(stderr);
 }
 
-/** Every declaration that a declaration of the package imports is in the package. */
+/** Every declaration that a declaration of the package imports is in the package: types need no other one. */
 async function checkDeclarations(folder: string): Promise<void> {
   const files = (await Array.fromAsync(Deno.readDir(folder))).map(({ name }) => name);
   for (const name of files.filter((name) => name.endsWith(".d.ts"))) {
     const text = await Deno.readTextFile(`${folder}/${name}`);
+    assert(!text.includes('from "node:') && !text.includes('import("node:'), name);
     for (const [, imported] of text.matchAll(/(?:from |import\()"(\..+?)\.js"/g)) {
       const { isFile } = await Deno.stat(`${folder}/${imported}.d.ts`);
       assert(isFile, `${name} imports ${imported}`);
@@ -132,10 +140,10 @@ Deno.test({
     const folder = await Deno.makeTempDir({ prefix: "leased-test-" });
     using certificates = new Certificates();
     try {
-      const pack = tasks["client:pack"]!.command.split(" && ").slice(1, -2).join(" && ")
-        .replaceAll(".client", `${folder}/source`).replace("../", `${folder}/`);
-      const packed = pack.replace("deno pack", `${Deno.execPath()} pack`);
-      assertEquals(await run(path(""), "sh", ["-c", packed]), "", "no warning");
+      const tarball = `${folder}/leased-client.tgz`;
+      const pack = ["run", "--no-lock", "--allow-all", path("contrib/pack_client.ts"), tarball];
+      const said = await run(path(""), Deno.execPath(), [...pack, "--check"]);
+      assertEquals(said, `${tarball}\n`, "no warning");
       await Deno.writeTextFile(
         `${folder}/package.json`,
         `{ "type": "module" }`,
@@ -160,7 +168,21 @@ Deno.test({
       for (const part of ["", "adapters/", "flows/", "net/", "values/", "../flow/"]) {
         await checkDeclarations(`${folder}/node_modules/@leased/client/client/${part}`);
       }
+      const home = `${folder}/node_modules/@leased/client`;
+      const made = JSON.parse(await Deno.readTextFile(`${home}/package.json`));
+      const { description, engines, license, version } = made;
+      assert(description.length > 0 && engines.node === ">=20" && license === "MIT", version);
+      assertEquals(
+        await Deno.readTextFile(`${home}/LICENSE`),
+        await Deno.readTextFile(path("LICENSE")),
+      );
       await using server = await startLeased();
+      const [, readme] = /```js\n(.*?)```/s.exec(await Deno.readTextFile(`${home}/README.md`))!;
+      const program = readme!.replace("127.0.0.1:11211", `127.0.0.1:${server.port}`);
+      await Deno.writeTextFile(`${folder}/readme.mjs`, program);
+      await Deno.writeTextFile(`${folder}/require.cjs`, REQUIRE);
+      assertEquals(await run(folder, "node", ["readme.mjs"]), README_RESULTS);
+      assertEquals(await run(folder, "node", ["require.cjs"]), "function function function\n");
       await using secured = await startSecured(certificates);
       const deno = ["run", "--node-modules-dir=manual", "-A"];
       for (const [program, args] of [["node", []], [Deno.execPath(), deno]] as const) {
