@@ -254,6 +254,21 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
   }
 
   /**
+   * Lets the process end without `close` while no request waits for a reply, and no lock is held.
+   *
+   * @example
+   * ```ts
+   * const script = new Client("127.0.0.1:11211");
+   * script.unref();
+   * await script.get("k"); // undefined
+   * await script.close();
+   * ```
+   */
+  unref(): void {
+    this.servers.unref();
+  }
+
+  /**
    * Closes all connections; requests in progress fail. Resolves when no socket is left.
    *
    * @example

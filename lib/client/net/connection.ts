@@ -132,6 +132,11 @@ export class Connection {
     });
   }
 
+  /** Lets the process end while no request waits for a reply. */
+  unref(): void {
+    this.#socket.unref();
+  }
+
   /** Ends the connection; its requests fail. Resolves when the socket is closed. */
   close(message = "the client was closed"): Promise<void> {
     this.#stop("closed", message);

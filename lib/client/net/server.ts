@@ -24,6 +24,7 @@ export class Server {
   /** Made after a failure, and not yet in order. */
   #probe: Connection | undefined;
   #isClosed = false;
+  #isUnref = false;
 
   /**
    * @param connections Kept at the same time.
@@ -72,6 +73,12 @@ export class Server {
     return connection;
   }
 
+  /** Lets the process end while no request waits for a reply. */
+  unref(): void {
+    this.#isUnref = true;
+    for (const connection of [...this.#connections, ...this.#sections]) connection?.unref();
+  }
+
   /** Closes all connections; their requests fail. */
   async close(): Promise<void> {
     this.#isClosed = true;
@@ -112,6 +119,7 @@ export class Server {
         onEnd?.();
       },
     });
+    if (this.#isUnref) connection.unref();
     return connection;
   }
 

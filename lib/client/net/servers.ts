@@ -51,6 +51,11 @@ export class Servers {
     return this.#ring === undefined ? this.all[0]! : this.#ring.of(key);
   }
 
+  /** Lets the process end while no request waits for a reply. */
+  unref(): void {
+    for (const server of this.all) server.unref();
+  }
+
   /** Closes all connections; requests in progress fail. Resolves when no socket is left. */
   async close(): Promise<void> {
     this.#closer.abort();

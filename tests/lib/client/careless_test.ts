@@ -327,7 +327,7 @@ Deno.test("methods of a namespace, of a section and of adapters with wrong argum
 });
 
 Deno.test("the tables of wrong arguments have every method that takes some", () => {
-  const WITHOUT_ARGUMENTS = ["constructor", "close", "clear", "disconnect"];
+  const WITHOUT_ARGUMENTS = ["constructor", "close", "unref", "clear", "disconnect"];
   const OTHERS = ["call", "encode", "serverOf", "serverNameOf", "namespace", "on"];
   const missing = (owner: { prototype: object; name: string }, table: object): string[] =>
     Object.getOwnPropertyNames(owner.prototype)

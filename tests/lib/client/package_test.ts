@@ -90,6 +90,7 @@ const PROGRAMS = [
   "tests/lib/client/tls_client.mjs",
   "tests/lib/client/flows_client.mjs",
   "tests/lib/client/hostile_client.mjs",
+  "tests/lib/client/unref_client.mjs",
 ];
 
 async function run(
@@ -195,6 +196,8 @@ Deno.test({
         const flows = await run(folder, program, [...args, "flows_client.mjs", `${server.port}`]);
         assertEquals(flows, FLOWS_RESULTS);
         assertEquals(await run(folder, program, [...args, "hostile_client.mjs"]), HOSTILE_RESULTS);
+        const unref = await run(folder, program, [...args, "unref_client.mjs", `${server.port}`]);
+        assertStringIncludes(unref, "loaded");
         {
           using client = await server.connect();
           await client.ask("flush_all\r\n", "OK\r\n");
