@@ -10,6 +10,8 @@ export type Duration = number | `${number}${"ms" | "s" | "m" | "h" | "d"}`;
 export const TTL_SEC_MAX = 0x7fff_ffff;
 /** Longer times are absolute for servers: seconds since 1970. */
 const RELATIVE_SEC_MAX = 30 * 86_400;
+/** The last time that servers know, in January 2038. */
+const ABSOLUTE_SEC_MAX = 0x7fff_ffff;
 const MS_OF_UNIT = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const TEXT = /^(\d{1,15})(ms|s|m|h|d)$/;
 
@@ -24,14 +26,15 @@ export function msOf(name: string, duration: Duration, min: number, max: number)
 }
 
 /**
- * Returns a time to live as the protocol has it.
+ * Returns a time to live as the protocol has it: one that would end after January 2038 ends there.
  *
  * @param ttl Whole seconds; 0: for ever.
  * @throws RangeError, TypeError: it is negative, not whole, or longer than 68 years.
  */
 export function expiryOf(ttl: Duration, name = "ttlSec"): number {
   const sec = secOf(name, ttl, 0, TTL_SEC_MAX);
-  return sec <= RELATIVE_SEC_MAX ? sec : Math.floor(Date.now() / 1000) + sec;
+  if (sec <= RELATIVE_SEC_MAX) return sec;
+  return Math.min(Math.floor(Date.now() / 1000) + sec, ABSOLUTE_SEC_MAX);
 }
 
 function countOf(

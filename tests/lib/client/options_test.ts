@@ -236,6 +236,7 @@ Deno.test("a time is a number in the unit of its option, or a text with a unit",
   assertThrows(() => secOf("t", null as unknown as "1s", 2, 3), TypeError, "t null");
   assertEquals(expiryOf("30d"), 30 * 86_400);
   assert(expiryOf("31d") > Date.now() / 1000);
+  assertEquals(expiryOf(0x7fff_ffff), 0x7fff_ffff);
 });
 
 Deno.test("a load has its defaults, and its bounds", () => {
