@@ -101,29 +101,38 @@ Deno.test("a prefix of too many parts is an error before anything is sent", asyn
 
 const PACKAGES = newerPeersFolder("node");
 
+/** Runs a program in the folder of the hosts' packages. @returns Its lines. */
+async function runHost(script: string, args: readonly string[]): Promise<string[]> {
+  const copy = `${PACKAGES}/${script}`;
+  await Deno.copyFile(path(`tests/lib/client/${script}`), copy);
+  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "--no-lock", "--node-modules-dir=manual", "-A", copy, ...args],
+    cwd: PACKAGES!,
+  }).output();
+  const lines = textOf(stdout).trim().split("\n");
+  assertEquals(lines.filter((line) => !line.startsWith("ok ")), [], textOf(stderr));
+  return lines;
+}
+
 Deno.test({
   name: "the suites that Keyv and BentoCache publish pass",
   ...needs("newer peers", PACKAGES !== undefined),
   fn: async () => {
     await using server = await startLeased();
-    const script = `${PACKAGES}/host_suites.mjs`;
-    await Deno.copyFile(path("tests/lib/client/host_suites.mjs"), script);
-    const adapters = ["lib/client/adapters/keyv.ts", "lib/client/adapters/bentocache.ts"]
-      .map((name) => `file://${path(name)}`);
-    const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: [
-        "run",
-        "--no-lock",
-        "--node-modules-dir=manual",
-        "-A",
-        script,
-        ...adapters,
-        `${server.port}`,
-      ],
-      cwd: PACKAGES!,
-    }).output();
-    const lines = textOf(stdout).trim().split("\n");
-    assertEquals(lines.filter((line) => !line.startsWith("ok ")), [], textOf(stderr));
-    assert(lines.length > 50, textOf(stdout) + textOf(stderr));
+    const adapters = ["keyv.ts", "bentocache.ts"]
+      .map((name) => `file://${path("lib/client/adapters")}/${name}`);
+    const lines = await runHost("host_suites.mjs", [...adapters, `${server.port}`]);
+    assert(lines.length > 50, lines.join("\n"));
+  },
+});
+
+Deno.test({
+  name: "applications of express-session, unstorage and cache-manager",
+  ...needs("newer peers", PACKAGES !== undefined),
+  fn: async () => {
+    await using server = await startLeased();
+    const adapters = `file://${path("lib/client/adapters")}`;
+    const lines = await runHost("host_applications.mjs", [adapters, `${server.port}`]);
+    assertEquals(lines.length, 4);
   },
 });

@@ -1,7 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
 import * as client from "../../../lib/client/mod.ts";
 import * as bento from "../../../lib/client/adapters/bentocache.ts";
+import * as express from "../../../lib/client/adapters/express_session.ts";
 import * as keyv from "../../../lib/client/adapters/keyv.ts";
+import * as unstorage from "../../../lib/client/adapters/unstorage.ts";
 import { path, ServerProcess, TRANSPORTS } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
 
@@ -10,7 +12,13 @@ import { textOf } from "../../support/sessions/side.ts";
 // for that of the test's server, `cache` is a Cache of it.
 
 const FOLDER = path("lib/client");
-const MODULES = { "mod.ts": client, "adapters/bentocache.ts": bento, "adapters/keyv.ts": keyv };
+const MODULES = {
+  "mod.ts": client,
+  "adapters/bentocache.ts": bento,
+  "adapters/express_session.ts": express,
+  "adapters/keyv.ts": keyv,
+  "adapters/unstorage.ts": unstorage,
+};
 /** Classes whose methods are those of the host's interface. */
 const HOSTS_INTERFACES = ["KeyvStore", "BentoDriver"];
 const DOCSTRING =
