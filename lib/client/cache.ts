@@ -52,8 +52,8 @@ import * as requests from "./requests.ts";
 import { type FlowContext, FlowCounters, rowsOf, Run, sleep } from "./run.ts";
 import type { ServerNames, Servers, WeightedServer } from "./net/servers.ts";
 import { traced } from "./spans.ts";
-import { provesRollback } from "./transaction.ts";
-import { throwUnfinished } from "./unfinished.ts";
+import { provesRollback } from "./commits/transaction.ts";
+import { throwUnfinished } from "./commits/unfinished.ts";
 
 /** A result of `getOrLoadEntry`. */
 export interface CacheEntry<Value> {

@@ -32,5 +32,5 @@ export type {
 } from "./values/codecs.ts";
 export * from "./errors.ts";
 export type { Load, LoadControl, LoadDefaults, LoadMany, LoadOptions } from "./load_options.ts";
-export { transaction } from "./transaction.ts";
+export { transaction } from "./commits/transaction.ts";
 export type { LeaseReply, MetaReply, Stored } from "./requests.ts";

@@ -8,7 +8,7 @@ import {
   RolledBackError,
   transaction,
 } from "../../../../lib/client/mod.ts";
-import { provesRollback } from "../../../../lib/client/transaction.ts";
+import { provesRollback } from "../../../../lib/client/commits/transaction.ts";
 import { createDatabase } from "../../../support/servers/databases.ts";
 import { HAS_POSTGRES } from "../../../support/servers/postgres.ts";
 import { needs } from "../../../support/needs/needs.ts";

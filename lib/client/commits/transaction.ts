@@ -1,4 +1,4 @@
-import { RolledBackError } from "./errors.ts";
+import { RolledBackError } from "../errors.ts";
 
 /** SQLSTATEs with which a COMMIT is refused: serialization, deadlock, and broken constraints. */
 const REFUSED = /^(?:40001|40P01|23...)$/;

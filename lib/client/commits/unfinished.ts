@@ -1,5 +1,5 @@
-import { UnfinishedError } from "./errors.ts";
-import type { Token, Unfinished } from "./flows/put.ts";
+import { UnfinishedError } from "../errors.ts";
+import type { Token, Unfinished } from "../flows/put.ts";
 
 /** Throws if a server did not confirm a step behind the commit. @param retry Does the step again. */
 export function throwUnfinished<Item extends string | Token>(
