@@ -105,6 +105,11 @@ export class Connection {
     return this.#end !== undefined;
   }
 
+  /** Whether every request has its reply. */
+  get isIdle(): boolean {
+    return this.#first === undefined;
+  }
+
   /** Sends a request. @throws RequestError */
   send<Result>(request: Request<Result>): Promise<Result> {
     if (this.#end !== undefined) {

@@ -40,6 +40,9 @@ export class Server {
 
   /** Sends a request on the next connection. */
   send<Result>(request: Request<Result>): Promise<Result> {
+    const probe = this.#probe;
+    // Its request has got an error for a reply: neither a failure nor a service, so the next request tries.
+    if (probe?.isIdle === true) return probe.send(request);
     const turn = this.#turn = (this.#turn + 1) % this.#connections.length;
     let connection = this.#connections[turn];
     if (connection === undefined || connection.isEnded || connection === this.#probe) {

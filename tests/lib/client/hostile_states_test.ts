@@ -8,6 +8,7 @@ import {
   ConnectionError,
   ProtocolError,
   RequestError,
+  ServerError,
   TimeoutError,
   UnfinishedError,
 } from "../../../lib/client/mod.ts";
@@ -309,6 +310,22 @@ Deno.test("after a failure one request tries the server, and the others fail at 
     reply = answer;
     const asked = Array.from({ length: 3 }, () => single.get("k").then(() => "", () => "down"));
     assertEquals(await Promise.all(asked), ["", "down", "down"]);
+  }));
+
+Deno.test("a server that was down and answers with an error is asked again, on the same connection", () =>
+  withClock(async (advance) => {
+    let reply: (line: string) => string[] = () => ["close"];
+    await using peer = new ScriptedPeer((line) => reply(line));
+    await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 20_000, connections: 3 });
+    assertEquals(await pauseOf(client), 0);
+    advance(await pauseOf(client));
+    reply = () => ["SERVER_ERROR busy\r\n"];
+    for (let times = 0; times < 4; times++) {
+      await assertRejects(() => client.get("k"), ServerError, "busy");
+    }
+    reply = answer;
+    assertEquals(await client.get("k"), undefined);
+    assertEquals(peer.connections, 2);
   }));
 
 Deno.test("a lock that tries a server that was down is the only request that waits", () =>
