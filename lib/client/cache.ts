@@ -15,16 +15,9 @@ import { CLIENT, type ClientOptions, STORE, type StoreOptions } from "./command_
 import type { Home } from "./commands.ts";
 import { type Duration, expiryOf, msOf } from "./durations.ts";
 import { ABSENT_FLAG } from "./values/entries.ts";
-import {
-  type CommitOutcome,
-  OutcomeUnknownError,
-  RequestError,
-  RowWriteError,
-  TokenOutError,
-} from "./errors.ts";
+import { OutcomeUnknownError, RequestError, RowWriteError, TokenOutError } from "./errors.ts";
 import { loadFlow } from "./flows/load.ts";
 import {
-  CommitError,
   invalidateFlow,
   type Put,
   putWithLeases,
@@ -53,7 +46,7 @@ import { type FlowContext, FlowCounters, rowsOf, Run, sleep } from "./run.ts";
 import type { ServerNames, Servers, WeightedServer } from "./net/servers.ts";
 import { traced } from "./spans.ts";
 import { provesRollback } from "./commits/transaction.ts";
-import { throwUnfinished } from "./commits/unfinished.ts";
+import { finishPut, namesOf, throwUnfinished } from "./commits/unfinished.ts";
 
 /** A result of `getOrLoadEntry`. */
 export interface CacheEntry<Value> {
@@ -162,6 +155,7 @@ export class Cache<Value = any> extends Client<Value> {
         encode: (key, value) => this.encode(key, value),
         closing: this.closing,
         call: this.send,
+        tokensOut: (event) => this.servers.listeners.emit("tokensOut", event),
       },
     };
   }
@@ -331,22 +325,20 @@ export class Cache<Value = any> extends Client<Value> {
     const limitMs = limitOf(options.limitMs);
     const bytes = this.space.keyOf(key);
     const row = value === undefined ? undefined : await this.encode(key, value);
-    const drive = async (flow: ClientFlow<unknown, RowEnd>): Promise<RowEnd> =>
-      await new Run<unknown>(this.#shared.context as FlowContext<unknown>, NO_LOAD, { row }).drive(
-        flow,
-      );
+    const context = this.#shared.context as FlowContext<unknown>;
+    const run = new Run<unknown>(context, NO_LOAD, { row });
     return await traced("putRow", key, async () => {
-      const end = await drive(putRowFlow(bytes, randomUUID(), limitMs));
+      const end: RowEnd = await run.drive(putRowFlow(bytes, randomUUID(), limitMs));
       if (end.outcome === "done") return end.version;
       if (end.outcome === "failed") throw new RowWriteError(key, end.cause);
       const { id } = end;
       const unknown = (cause: unknown): OutcomeUnknownError =>
         new OutcomeUnknownError([key], async () => {
-          const settled = await drive(settleRowFlow(bytes, id, cause, LIMIT_MS, true));
+          const settled = await run.drive(settleRowFlow(bytes, id, cause, LIMIT_MS, true));
           if (settled.outcome === "unknown") throw unknown(settled.cause);
           return settled.outcome;
         }, cause);
-      throw unknown(end.cause);
+      throw run.tokensStayOut(namesOf([bytes]), unknown(end.cause));
     });
   }
 
@@ -503,21 +495,7 @@ export class Cache<Value = any> extends Client<Value> {
     retry: (items: readonly Item[]) => Promise<void>,
   ): Promise<Result> {
     const run = new Run<unknown>(this.#shared.context as FlowContext<unknown>, NO_LOAD, { commit });
-    try {
-      const { result, unfinished } = await run.drive(flow);
-      throwUnfinished(unfinished, retry, { result });
-      return result as Result;
-    } catch (error) {
-      if (!(error instanceof CommitError)) throw error;
-      const { kept, unfinished } = error as CommitError<Item>;
-      throwUnfinished(unfinished, retry, { cause: error.error });
-      if (kept.length === 0) throw error.error;
-      const resolve = async (): Promise<CommitOutcome> => {
-        await this.#release(kept, LIMIT_MS);
-        return "told";
-      };
-      throw new OutcomeUnknownError(kept.map(({ key }) => key), resolve, error.error);
-    }
+    return await finishPut(run, flow, retry) as Result;
   }
 
   async #invalidate(keys: readonly string[], limitMs: number): Promise<void> {

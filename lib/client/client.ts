@@ -13,6 +13,7 @@ import type { CallOptions, ClientOptions } from "./command_options.ts";
 import { Commands, type Home, type Send } from "./commands.ts";
 import { type Duration, msOf } from "./durations.ts";
 import { ConnectionError, LockedError, TokenOutError } from "./errors.ts";
+import type { ClientEvents, Listener } from "./events.ts";
 import * as requests from "./requests.ts";
 import { type ServerNames, Servers, type WeightedServer } from "./net/servers.ts";
 
@@ -111,7 +112,7 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
     const isShared = servers instanceof Servers;
     this.servers = isShared ? servers : new Servers(servers, options);
     this.closing = this.servers.closing;
-    if (!isShared) this.servers.onDown = () => void this.counters.lostConnections++;
+    if (!isShared) this.servers.onLost = () => void this.counters.lostConnections++;
     this.#options = options;
     this.#home = home;
   }
@@ -126,6 +127,62 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
    */
   serverNameOf(key: string): string {
     return this.servers.of(this.space.keyOf(key)).name;
+  }
+
+  /**
+   * Whether a server is up, or all of them: until the first failure, and when it has served after the last one. Asks
+   * nobody. A client that was closed has none.
+   *
+   * @param server As `new Client` has it. Default: all.
+   * @throws RangeError, TypeError: the client has no such server.
+   * @example
+   * ```ts
+   * const pair = new Client(["127.0.0.1:11211", "127.0.0.1:1"]);
+   * pair.isUp(); // true
+   * await pair.stats(); // throws PartialError
+   * [pair.isUp(), pair.isUp("127.0.0.1:11211"), pair.isUp("127.0.0.1:1")]; // [false, true, false]
+   * ```
+   */
+  isUp(server?: string): boolean {
+    return this.servers.areUp(server);
+  }
+
+  /**
+   * Calls a function at each event of a name: `up` and `down` of servers, and of a `Cache`, `tokensOut`. A function is
+   * called once for an event, whatever it throws. A cache and its namespaces have the same events.
+   *
+   * @throws RangeError, TypeError: there is no such event, or the listener is no function.
+   * @example
+   * ```ts
+   * const out: string[] = [];
+   * cache.on("tokensOut", ({ keys, error }) => error instanceof OutcomeUnknownError && out.push(...keys));
+   * const lose = () => Promise.reject(new Error("the connection to the database is lost"));
+   * const error = await cache.put("bill", lose, { form: "tokens" }).catch((error) => error);
+   * out; // ["bill"]
+   * await error.resolve(); // "told"
+   * ```
+   */
+  on<Name extends keyof ClientEvents>(name: Name, listener: Listener<Name>): void {
+    this.servers.listeners.add(name, listener);
+  }
+
+  /**
+   * Ends what `on` began.
+   *
+   * @throws RangeError, TypeError: as `on`.
+   * @example
+   * ```ts
+   * const lonely = new Client("127.0.0.1:1");
+   * const seen: string[] = [];
+   * const note = ({ server }: { readonly server: string }) => seen.push(server);
+   * lonely.on("down", note);
+   * lonely.off("down", note);
+   * await lonely.get("k"); // throws ConnectionError
+   * seen; // []
+   * ```
+   */
+  off<Name extends keyof ClientEvents>(name: Name, listener: Listener<Name>): void {
+    this.servers.listeners.remove(name, listener);
   }
 
   /**

@@ -31,6 +31,7 @@ export type {
   SyncCodec,
 } from "./values/codecs.ts";
 export * from "./errors.ts";
+export type { ClientEvents, Listener } from "./events.ts";
 export type { Load, LoadControl, LoadDefaults, LoadMany, LoadOptions } from "./load_options.ts";
 export { transaction } from "./commits/transaction.ts";
 export type { LeaseReply, MetaReply, Stored } from "./requests.ts";

@@ -14,6 +14,7 @@ import {
   ServerError,
   ValueTooLargeError,
 } from "./errors.ts";
+import type { ClientEvents } from "./events.ts";
 import type {
   ClientFlow,
   Fill,
@@ -52,6 +53,8 @@ export class FlowCounters {
   stale = 0;
   /** Update tokens that had ended before their release. */
   brokenTokens = 0;
+  /** Update tokens that stayed out: the outcome is unknown, or no server confirmed the release. */
+  tokensOut = 0;
 }
 
 /** The part of a cache that its flows use. */
@@ -65,6 +68,7 @@ export interface FlowContext<Value> {
   readonly closing: AbortSignal;
   encode(key: string, value: Value): Awaitable<Encoded>;
   call<Result>(request: Request<Result>): Promise<Result>;
+  tokensOut(event: ClientEvents["tokensOut"]): void;
 }
 
 /** The application's functions and settings, for the flows. */
@@ -105,6 +109,13 @@ export class Run<Value> {
   /** @returns The flow's result. */
   async drive<Result>(flow: ClientFlow<Value, Result>): Promise<Result> {
     return await runFlow(flow, (step) => this.#execute(step));
+  }
+
+  /** Tells that update tokens stay out. @param error What the caller rejects with. @returns It. */
+  tokensStayOut<Failure>(keys: readonly string[], error: Failure): Failure {
+    this.#count("tokensOut", keys);
+    this.#context.tokensOut({ keys, error });
+    return error;
   }
 
   #execute(

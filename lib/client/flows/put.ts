@@ -34,6 +34,13 @@ export class CommitError<Item> extends Error {
   }
 }
 
+/** No tokens, hence no commit; those that were taken before may still be out. */
+export class NoTokenError extends Error {
+  constructor(readonly error: unknown, readonly unfinished: Unfinished<Token>) {
+    super("no update tokens", { cause: error });
+  }
+}
+
 /** Commits, then invalidates, whatever the commit's outcome (rule R5). @throws CommitError */
 export function* putWithLeases(
   keys: readonly string[],
@@ -70,7 +77,7 @@ export function* invalidateFlow(
  * @param keys In the order in which all writers take them.
  * @param owner The tag of this transaction, used by no other one.
  * @param isRolledBack Whether an error of the commit proves that nothing was or will be committed.
- * @throws CommitError, or why a token was not given: then nothing was committed.
+ * @throws CommitError, or why a token was not given: then nothing was committed. NoTokenError: and others stay out.
  */
 export function* putWithTokens(
   keys: readonly string[],
@@ -82,8 +89,8 @@ export function* putWithTokens(
   try {
     for (const key of keys) tokens.push({ key, id: yield* takeToken(key, owner, limitMs) });
   } catch (error) {
-    yield* releaseFlow(tokens, limitMs);
-    throw error;
+    const unfinished = yield* releaseFlow(tokens, limitMs);
+    throw unfinished === undefined ? error : new NoTokenError(error, unfinished);
   }
   let result: unknown;
   try {

@@ -46,8 +46,8 @@ export type EndReason = "closed" | "failed" | "timeout" | "garbage";
 export interface Watcher {
   /** The server has executed a request, besides the login. */
   serves(): void;
-  /** Called once, when the connection can take no more requests. */
-  ended(reason: EndReason): void;
+  /** Called once, when the connection can take no more requests. @param error The reason, without a request. */
+  ended(reason: EndReason, error: ConnectionError): void;
 }
 
 /**
@@ -342,10 +342,13 @@ export class Connection {
     this.#socket.destroy();
     this.#text = "";
     this.#pieces = [];
-    this.#watcher.ended(reason);
     const ErrorOfEnd = { closed: ConnectionError, failed: ConnectionError, timeout: TimeoutError }[
       reason as "closed"
     ] ?? ProtocolError;
+    this.#watcher.ended(
+      reason,
+      new ErrorOfEnd({ server: this.name, command: "", key: "" }, message),
+    );
     for (let each = this.#first; each !== undefined; each = each.next) {
       each.reject(new ErrorOfEnd(this.#place(each.request), message));
     }

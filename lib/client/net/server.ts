@@ -4,6 +4,16 @@ import { Connection } from "./connection.ts";
 import { ConnectionError } from "../errors.ts";
 import type { Request } from "./wire.ts";
 
+/** Receives the events of a server. */
+export interface ServerWatcher {
+  /** A connection has ended without `close`. */
+  lost(): void;
+  /** The server has failed, and was not down before. */
+  down(server: string, error: ConnectionError): void;
+  /** The server has executed a request, and was down before. */
+  up(server: string): void;
+}
+
 /**
  * One server: its connections, made when they are needed. While it is down requests fail at once, and after each pause
  * one request tries whether it answers: nobody else waits for that.
@@ -12,7 +22,7 @@ export class Server {
   readonly name: string;
   readonly #address: Address;
   readonly #link: Link;
-  readonly #onDown: () => void;
+  readonly #watcher: ServerWatcher;
   readonly #connections: (Connection | undefined)[];
   readonly #sections = new Set<Connection>();
   #turn = 0;
@@ -26,16 +36,18 @@ export class Server {
   #isClosed = false;
   #isUnref = false;
 
-  /**
-   * @param connections Kept at the same time.
-   * @param onDown Called when a connection has ended without `close`.
-   */
-  constructor(address: Address, link: Link, connections: number, onDown: () => void) {
+  /** @param connections Kept at the same time. */
+  constructor(address: Address, link: Link, connections: number, watcher: ServerWatcher) {
     this.name = nameOf(address);
     this.#address = address;
     this.#link = link;
-    this.#onDown = onDown;
+    this.#watcher = watcher;
     this.#connections = new Array(connections).fill(undefined);
+  }
+
+  /** Whether requests are sent: the server has not failed since it served, and it is not closed. */
+  get isUp(): boolean {
+    return this.#failures === 0 && !this.#isClosed;
   }
 
   /** Sends a request on the next connection. */
@@ -108,16 +120,18 @@ export class Server {
     const connection: Connection = new Connection(this.#address, this.#link, {
       serves: () => {
         isServing = true;
-        if (era === this.#era) this.#failures = 0;
         if (connection === this.#probe) this.#probe = undefined;
+        if (era !== this.#era || this.#failures === 0) return;
+        this.#failures = 0;
+        this.#watcher.up(this.name);
       },
-      ended: (reason) => {
+      ended: (reason, error) => {
         assert(connection.isEnded, "a connection that tells its end takes no request");
         if (connection === this.#probe) this.#probe = undefined;
         if (reason !== "closed") {
-          this.#onDown();
+          this.#watcher.lost();
           // One that has served needs no pause; one made before the last failure shares the pause after it.
-          if (era === this.#era && !(isServing && reason === "failed")) this.#failed();
+          if (era === this.#era && !(isServing && reason === "failed")) this.#failed(error);
         }
         onEnd?.();
       },
@@ -126,8 +140,9 @@ export class Server {
     return connection;
   }
 
-  #failed(): void {
+  #failed(error: ConnectionError): void {
     this.#era++;
+    if (this.#failures === 0) this.#watcher.down(this.name, error);
     const { retryFirstMs, retryMaxMs } = this.#link;
     const pauseMs = Math.min(retryFirstMs * 2 ** this.#failures++, retryMaxMs);
     // Clients that lost the same server must not come back at the same time.

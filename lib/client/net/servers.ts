@@ -1,7 +1,8 @@
 import { addressOf, linkOf, type LinkOptions, nameOf } from "./address.ts";
-import { checkNumber } from "../checks.ts";
+import { checkNumber, shown } from "../checks.ts";
+import { Listeners } from "../events.ts";
 import { KetamaRing } from "./ring.ts";
-import { Server } from "./server.ts";
+import { Server, type ServerWatcher } from "./server.ts";
 
 /** A server, and its weight on the ring: a whole number from 1 to 2^32 - 1; of a server without one it is 1. */
 export interface WeightedServer {
@@ -22,8 +23,9 @@ export class Servers {
   readonly #closer = new AbortController();
   /** Aborts when they are closed. */
   readonly closing: AbortSignal = this.#closer.signal;
+  readonly listeners: Listeners = new Listeners();
   /** Called when a connection has ended without `close`. */
-  onDown: () => void = () => {};
+  onLost: () => void = () => {};
 
   /** @throws RangeError, TypeError: a server or an option is wrong. */
   constructor(
@@ -33,13 +35,18 @@ export class Servers {
     const { connections = 1 } = options;
     checkNumber("connections", connections, 1, CONNECTIONS_MAX);
     const link = linkOf(options);
+    const watcher: ServerWatcher = {
+      lost: () => this.onLost(),
+      down: (server, error) => this.listeners.emit("down", { server, error }),
+      up: (server) => this.listeners.emit("up", { server }),
+    };
     const weighted = [servers].flat().map((each) => {
       const isWeighted = typeof each === "object" && each !== null;
       const { server, weight } = isWeighted ? each : { server: each, weight: 1 };
       const address = addressOf(server);
       const name = nameOf(address);
       checkNumber(`weight of ${name}`, weight, 1, WEIGHT_MAX);
-      return { name, weight, server: new Server(address, link, connections, () => this.onDown()) };
+      return { name, weight, server: new Server(address, link, connections, watcher) };
     });
     if (weighted.length === 0) throw new RangeError("a client needs at least one server");
     this.all = weighted.map(({ server }) => server);
@@ -54,6 +61,16 @@ export class Servers {
   /** Lets the process end while no request waits for a reply. */
   unref(): void {
     for (const server of this.all) server.unref();
+  }
+
+  /** Whether a server is up, or all. @throws RangeError, TypeError: there is no such server. */
+  areUp(server?: string): boolean {
+    if (server === undefined) return this.all.every(({ isUp }) => isUp);
+    const named = nameOf(addressOf(server));
+    const found = this.all.filter(({ name }) => name === named);
+    if (found.length > 0) return found.every(({ isUp }) => isUp);
+    const known = this.all.map(({ name }) => name).join(" ");
+    throw new RangeError(`server ${shown(server)}: expected one of ${known}`);
   }
 
   /** Closes all connections; requests in progress fail. Resolves when no socket is left. */

@@ -328,7 +328,10 @@ Deno.test("methods of a namespace, of a section and of adapters with wrong argum
 
 Deno.test("the tables of wrong arguments have every method that takes some", () => {
   const WITHOUT_ARGUMENTS = ["constructor", "close", "unref", "clear", "disconnect"];
-  const OTHERS = ["call", "encode", "serverOf", "serverNameOf", "namespace", "on"];
+  const OTHERS = [
+    ...["call", "encode", "serverOf", "serverNameOf", "namespace"],
+    ...["isUp", "on", "off"],
+  ];
   const missing = (owner: { prototype: object; name: string }, table: object): string[] =>
     Object.getOwnPropertyNames(owner.prototype)
       .filter((name) => ![...WITHOUT_ARGUMENTS, ...OTHERS].includes(name) && !(name in table));
@@ -346,6 +349,16 @@ Deno.test("names of servers, groups of keys and options are checked when they ar
     const client = new Cache("a");
     assertThrows(() => client.serverNameOf(each as string), Error, "key");
     if (each !== "") assertThrows(() => client.namespace(each as string), Error, "name");
+    for (const method of ["on", "off"] as const) {
+      assertThrows(
+        () => client[method](each as "up", () => {}),
+        RangeError,
+        `event ${shown(each)}`,
+      );
+    }
+  }
+  for (const each of NOT_FUNCTIONS) {
+    assertThrows(() => new Client("a").on("up", each as () => void), TypeError, "listener");
   }
   const servers = [
     ...[undefined, null, 5, true, "", "a b", "a:", "a:0", "a:65536", "a:99999999", "a:x", ":5"],
@@ -353,6 +366,8 @@ Deno.test("names of servers, groups of keys and options are checked when they ar
   ];
   for (const each of servers) {
     assertThrows(() => new Client(each as string), Error, "server");
+    if (each === undefined) continue;
+    assertThrows(() => new Client("b").isUp(each as string), Error, "server");
   }
   for (const weight of [undefined, null, -1, 0, 0.5, NaN, Infinity, 2 ** 32, "1"]) {
     const weighted = [{ server: "a", weight: weight as number }, { server: "b", weight: 1 }];

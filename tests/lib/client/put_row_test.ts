@@ -119,9 +119,12 @@ testDatabases("putRow: resolve finds out what became of a write", async (databas
   // Without an answer, nothing is known; later `resolve` finds out.
   relay.passage = (bytes) =>
     new TextDecoder().decode(bytes).startsWith("uput") ? "cut reply" : "pass";
+  const told: unknown[] = [];
+  cache.on("tokensOut", (event) => told.push(event));
   const error = await cache.putRow("k", "second", { limitMs: 0 }).catch((error) => error);
   assert(error instanceof OutcomeUnknownError, `${error}`);
   assert(error.cause instanceof ConnectionError);
+  assertEquals([told, cache.counters.tokensOut], [[{ keys: ["k"], error }], 1]);
   relay.passage = () => "pass";
   assertEquals(await error.resolve(), "done");
   assertEquals(await cache.get("k"), "second");

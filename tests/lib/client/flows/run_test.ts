@@ -55,7 +55,10 @@ async function execute(
   };
   const closing = isClosing ? AbortSignal.abort() : new AbortController().signal;
   const attempts = new Attempts();
-  const context = { codec: textCodec, counters, attempts, isMissWhenDown, closing, encode, call };
+  const context = {
+    ...{ codec: textCodec, counters, attempts, isMissWhenDown, closing, encode, call },
+    tokensOut: () => {},
+  };
   const run = new Run<string>(context, settingsOf({ tags, leaseSec: 30, ...load }), application);
   const flow = function* (): ClientFlow<string, unknown> {
     let result: unknown;
