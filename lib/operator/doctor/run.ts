@@ -8,7 +8,7 @@ import { NEEDS_LOGIN, numberOf, StatsClient, type Table } from "../stats_client.
 import { fault, type Finding, findingsText } from "./finding.ts";
 import { examineMachine, type Plan, thisMachine } from "./machine.ts";
 import { type DoctorOptions, readDoctorCommand } from "./options.ts";
-import { examineServer, type ServerFacts } from "./server.ts";
+import { examineServer, hasOldToken, type ServerFacts } from "./server.ts";
 
 /** Findings about this machine or about one server. */
 interface Report {
@@ -120,6 +120,7 @@ async function factsOf(
   const nowMs = Date.now();
   const isHere = isOfThisHost(address);
   const settings = await client.table("settings");
+  const rows = await client.table("rows");
   return {
     isHere,
     netcat: "path" in address ? `-U ${address.path}` : `${address.hostname} ${address.port}`,
@@ -127,8 +128,9 @@ async function factsOf(
     settings,
     items: await client.table("items"),
     threads: await client.table("threads"),
-    rows: await client.table("rows"),
+    rows,
     prefixes: await client.lines("stats detail dump"),
+    tokens: hasOldToken({ stats, rows }) ? await client.lines("token list") : null,
     certificateEndMs: dial.caCert === null || "path" in address
       ? null
       : await certificateEnd(address, dial.timeoutMs),

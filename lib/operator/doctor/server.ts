@@ -16,6 +16,8 @@ export interface ServerFacts {
   readonly rows: Table | null;
   /** Lines of `stats detail dump`. */
   readonly prefixes: readonly string[] | null;
+  /** Lines of `token list`, which is asked for when a token is old. Null: not asked for, or refused. */
+  readonly tokens: readonly string[] | null;
   /** When its certificate ends, in Unix milliseconds; NaN: not seen; null: no TLS. */
   readonly certificateEndMs: number | null;
   /** Size of the journal of update tokens; NaN: not seen; null: it has none. */
@@ -29,7 +31,11 @@ const YOUNG_EVICTIONS_MIN = 100;
 const READS_MIN = 1000;
 const HIT_PERCENT_MIN = 50;
 const PREFIXES_SHOWN = 5;
-const TOKEN_AGE_MAX_SEC = 60;
+/** As the alert LeasedTokenOld has it: `put` waits for seconds, and a transaction that takes minutes is rare. */
+const TOKEN_AGE_MAX_SEC = 300;
+const TOKENS_SHOWN = 5;
+/** Most characters of a key that are shown. */
+const KEY_LENGTH_SHOWN = 60;
 const CLOCK_DIFFERENCE_MAX_SEC = 5;
 const CERTIFICATE_DAYS_MIN = 30;
 const DAY_MS = 86_400_000;
@@ -203,18 +209,42 @@ function connections({ stats }: ServerFacts): Finding {
 }
 
 function tokens(facts: ServerFacts): Finding {
-  const ages = [
-    numberOf(facts.stats, "token_oldest_age"),
-    numberOf(facts.rows, "tokens_oldest_age"),
-  ].filter((age) => !Number.isNaN(age));
-  if (ages.length === 0) return unseen("tokens", "the server has no update tokens");
-  const ageSec = Math.max(...ages);
+  const ageSec = oldestTokenSec(facts);
+  if (Number.isNaN(ageSec)) return unseen("tokens", "the server has no update tokens");
   if (ageSec <= TOKEN_AGE_MAX_SEC) return ok("tokens", `the oldest is ${ageSec} s old`);
+  const isOfRows = numberOf(facts.rows, "tokens_oldest_age") === ageSec;
+  const end = isOfRows ? "token revoke <key> <id>" : "token release <key> <id>";
   return warning("tokens", [
-    `an update token has been out for ${ageSec} s`,
-    "a writer is gone or very slow; its keys are not cached until the token is released",
-    ask(facts, "token list"),
+    `an update token has been out for ${ageSec} s${oldKeys(facts.tokens ?? [], isOfRows)}`,
+    "a writer is gone, or does not know the outcome of its commit; the keys are not cached until the token is released",
+    `${ask(facts, "token list")}; when the writer can no longer commit: ${end}`,
   ]);
+}
+
+/** Whether `token list` would show a token that the doctor warns of. */
+export function hasOldToken(facts: Pick<ServerFacts, "stats" | "rows">): boolean {
+  return oldestTokenSec(facts) > TOKEN_AGE_MAX_SEC;
+}
+
+/** Returns the age of the oldest update token; NaN: the server has none. */
+function oldestTokenSec({ stats, rows }: Pick<ServerFacts, "stats" | "rows">): number {
+  const ages = [numberOf(stats, "token_oldest_age"), numberOf(rows, "tokens_oldest_age")]
+    .filter((age) => !Number.isNaN(age));
+  return ages.length === 0 ? NaN : Math.max(...ages);
+}
+
+/** Returns keys of old tokens as text; of rows, whose list has states and no ages, those of any token. */
+function oldKeys(lines: readonly string[], areRows: boolean): string {
+  const keys = lines.flatMap((line) => {
+    const [, key, age, state] = /^TOKEN (\S+) \d+ (?:(\d+)|([a-z]+)) /.exec(line) ?? [];
+    const isOld = areRows ? state !== undefined : Number(age) > TOKEN_AGE_MAX_SEC;
+    if (key === undefined || !isOld) return [];
+    return [key.length > KEY_LENGTH_SHOWN ? `${key.slice(0, KEY_LENGTH_SHOWN)}...` : key];
+  });
+  const each = [...new Set(keys)];
+  if (each.length === 0) return "";
+  const more = each.length > TOKENS_SHOWN ? `, and ${each.length - TOKENS_SHOWN} more` : "";
+  return `; keys: ${each.slice(0, TOKENS_SHOWN).join(" ")}${more}`;
 }
 
 function journal({ journalBytes, settings, stats }: ServerFacts): Finding {

@@ -26,6 +26,7 @@ function facts(
     threads: null,
     rows: null,
     prefixes: null,
+    tokens: null,
     certificateEndMs: null,
     journalBytes: null,
     nowMs: 1_000_000,
@@ -117,7 +118,13 @@ Deno.test("each other check of a server says what it saw, up to its bound and be
   const ends = (days: number): Partial<ServerFacts> => ({
     certificateEndMs: 1_000_000 + days * DAY_MS,
   });
-  const list = "printf 'token list\\r\\nquit\\r\\n' | nc h 1";
+  const ask = "printf 'token list\\r\\nquit\\r\\n' | nc h 1; when the writer can no longer commit:";
+  const release = `${ask} token release <key> <id>`;
+  const revoke = `${ask} token revoke <key> <id>`;
+  const oldest = { "token_oldest_age": 301 };
+  const out = (...tokens: string[]): Partial<ServerFacts> => ({ tokens });
+  const token = (key: string, age: number): string => `TOKEN ${key} 5 ${age} me 127.0.0.1:9`;
+  const seven = ["a", "b", "b", "c", "d", "e", "f", "g"].map((key) => token(key, 301));
   const replace = "replace the file of ssl_chain_cert, then: systemctl reload leased";
   // deno-fmt-ignore
   const cases: readonly (readonly [check: string, Parameters<typeof facts>, string])[] = [
@@ -125,10 +132,16 @@ Deno.test("each other check of a server says what it saw, up to its bound and be
     ["connections", [{ curr_connections: 900, max_connections: 1000 }], "warning: 900 of 1000 | leased -c 2000"],
     ["connections", [{ curr_connections: 900 }], "unseen: the server does not count them"],
     ["tokens", [{}], "unseen: the server has no update tokens"],
-    ["tokens", [{ token_oldest_age: 60 }], "ok: the oldest is 60 s old"],
-    ["tokens", [{ token_oldest_age: 61 }], `warning: an update token has been out for 61 s | ${list}`],
-    ["tokens", [{ token_oldest_age: 5 }, { rows: table({ tokens_oldest_age: 70 }) }], `warning: an update token has been out for 70 s | ${list}`],
-    ["tokens", [{ token_oldest_age: 80 }, { rows: table({ tokens_oldest_age: 5 }) }], `warning: an update token has been out for 80 s | ${list}`],
+    ["tokens", [{ token_oldest_age: 300 }], "ok: the oldest is 300 s old"],
+    ["tokens", [{ token_oldest_age: 301 }], `warning: an update token has been out for 301 s | ${release}`],
+    ["tokens", [oldest, out(token("a", 301), token("b", 300))], `warning: an update token has been out for 301 s; keys: a | ${release}`],
+    ["tokens", [oldest, out(token("b", 300), "noise", "TOKEN x")], `warning: an update token has been out for 301 s | ${release}`],
+    ["tokens", [oldest, out(...seven.slice(0, -2))], `warning: an update token has been out for 301 s; keys: a b c d e | ${release}`],
+    ["tokens", [oldest, out(...seven)], `warning: an update token has been out for 301 s; keys: a b c d e, and 2 more | ${release}`],
+    ["tokens", [oldest, out(token("k".repeat(60), 301), token("l".repeat(61), 301))], `warning: an update token has been out for 301 s; keys: ${"k".repeat(60)} ${"l".repeat(60)}... | ${release}`],
+    ["tokens", [{ token_oldest_age: 5 }, { rows: table({ tokens_oldest_age: 310 }), ...out("TOKEN row:1 7 unknown me") }], `warning: an update token has been out for 310 s; keys: row:1 | ${revoke}`],
+    ["tokens", [{ token_oldest_age: 5 }, { rows: table({ tokens_oldest_age: 310 }), ...out(token("a", 310)) }], `warning: an update token has been out for 310 s | ${revoke}`],
+    ["tokens", [{ token_oldest_age: 320 }, { rows: table({ tokens_oldest_age: 5 }), ...out("TOKEN row:1 7 idle me") }], `warning: an update token has been out for 320 s | ${release}`],
     ["journal", [{}], "ok: the server keeps none"],
     ["journal", [{ token_curr: 1 }, journal(8 * MIB)], "ok: 8.0 MiB for 1 tokens"],
     ["journal", [{ token_curr: 1 }, journal(8 * MIB + 1)], "warning: 8.0 MiB for 1 tokens | df /d"],

@@ -102,6 +102,7 @@ function facts(stats: string, other: Partial<ServerFacts> = {}): ServerFacts {
     threads: table("0:mutex_wait_us 0|0:mutex_held_us 9000000"),
     rows: null,
     prefixes: ["PREFIX user get 5000 hit 4000 set 1 del 0"],
+    tokens: null,
     certificateEndMs: null,
     journalBytes: 1000,
     nowMs: 1_000_000,
@@ -120,8 +121,8 @@ Deno.test("a good server has no faults, and each bad figure is one", () => {
     ],
     [facts("get_hits 1|get_misses 5000", { prefixes: [] }), "hit-ratio warning"],
     [facts("curr_connections 1000"), "connections warning"],
-    [facts("token_curr 2|token_oldest_age 61"), "tokens warning"],
-    [facts("time 1000", { rows: table("tokens_oldest_age 61") }), "tokens warning"],
+    [facts("token_curr 2|token_oldest_age 301"), "tokens warning"],
+    [facts("time 1000", { rows: table("tokens_oldest_age 301") }), "tokens warning"],
     [facts("time 1000", { journalBytes: 100 * MIB }), "journal warning"],
     [facts("time 1000", { journalBytes: NaN }), "journal unseen"],
     [
@@ -237,6 +238,30 @@ Deno.test("leased doctor passes no control character on, and gives a silent serv
   const { code, text } = await doctor(`127.0.0.1:${silent.port}`, "--timeout", "100");
   assertEquals(code, 69);
   assertStringIncludes(text, "error    connection: ");
+});
+
+Deno.test("leased doctor names the keys of old update tokens, and asks for them only then", async () => {
+  const asked: string[] = [];
+  const evil = "\x1b]0;evil";
+  let ageSec = 300;
+  await using server = new ScriptedPeer((line) => {
+    asked.push(line);
+    if (line === "stats") return [`STAT token_oldest_age ${ageSec}\r\n`, "END\r\n"];
+    if (line !== "token list") return ["ERROR\r\n"];
+    return [`TOKEN young 6 299 - p\r\n`, `TOKEN ${evil} 5 301 me p\r\n`, "END\r\n"];
+  });
+  const address = `127.0.0.1:${server.port}`;
+  const young = await doctor(address, ...PATIENT);
+  assertStringIncludes(young.text, "ok       tokens: the oldest is 300 s old\n");
+  assert(!asked.includes("token list"));
+  ageSec = 301;
+  const { text, code } = await doctor(address, ...PATIENT);
+  assertEquals(code, 1);
+  assertStringIncludes(
+    text,
+    "warning  tokens: an update token has been out for 301 s; keys: ?]0;evil\n",
+  );
+  assertStringIncludes(text, "can no longer commit: token release <key> <id>\n");
 });
 
 Deno.test("leased doctor refuses options and addresses that it does not know", async () => {
