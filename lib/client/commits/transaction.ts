@@ -1,9 +1,13 @@
 import { RolledBackError } from "../errors.ts";
 
-/** SQLSTATEs with which a COMMIT is refused: serialization, deadlock, and broken constraints. */
-const REFUSED = /^(?:40001|40P01|23...)$/;
+/** SQLSTATEs with which a COMMIT is refused: rolled back, serialization, deadlock, and broken constraints. */
+const REFUSED = /^(?:4000[012]|40P01|23...)$/;
 /** Codes of node:sqlite and better-sqlite3, whose calls end before the next one begins. */
 const SQLITE = /^(?:ERR_SQLITE|SQLITE_)/;
+/** SQLite has ended the transaction by itself, as on a full disk. */
+const ENDED = /no transaction is active$/;
+/** Query builders give the driver's error as the cause of theirs. */
+const CAUSES_MAX = 5;
 
 /** Errors of transactions that were certainly rolled back. */
 const proven = new WeakSet<object>();
@@ -12,10 +16,11 @@ const proven = new WeakSet<object>();
  * Returns the `commit` of a `put`: it runs `fn` in a transaction of its own, and proves by the database's answers that
  * an error has rolled it back. Without proof the outcome is unknown: with `form: "tokens"` the keys stay uncacheable.
  *
- * @param execute Executes a statement on the transaction's own connection: of `pg`, `(sql) => client.query(sql)`; of
- *   postgres.js, `(sql) => reserved.unsafe(sql)`; of mysql2, `(sql) => connection.query(sql)`; of node:sqlite and
+ * @param execute Executes a statement on the transaction's own connection, never on a pool; unless the driver is
+ *   synchronous, the promise settles with the database's answer. Of `pg`, `(sql) => client.query(sql)`; of postgres.js,
+ *   `(sql) => reserved.unsafe(sql)`; of mysql2/promise, `(sql) => connection.query(sql)`; of node:sqlite and
  *   better-sqlite3, `(sql) => database.exec(sql)`.
- * @param fn Executes the statements of the transaction, on the same connection.
+ * @param fn Executes the statements of the transaction, on the same connection, and does not end it.
  * @example
  * ```ts
  * const database = new DatabaseSync(":memory:");
@@ -32,8 +37,9 @@ export function transaction<Result>(
   fn: () => Promise<Result> | Result,
 ): () => Promise<Result> {
   return async () => {
+    let begun: unknown;
     try {
-      await execute("BEGIN");
+      begun = await execute("BEGIN");
     } catch (error) {
       throw rolledBack(error);
     }
@@ -41,20 +47,23 @@ export function transaction<Result>(
     try {
       result = await fn();
     } catch (error) {
-      throw await isRolledBackNow(execute) ? rolledBack(error) : error;
+      const failure = await failureOfRollback(execute);
+      // PostgreSQL, by its answer, commits nothing without COMMIT, whatever becomes of the connection. MySQL may: after
+      // a deadlock that `fn` has swallowed, each statement is a transaction.
+      const isCertain = failure === undefined || isEnded(failure) || commandOf(begun) === "BEGIN";
+      throw isCertain ? rolledBack(error) : unproven(error);
     }
     let done: unknown;
     try {
       done = await execute("COMMIT");
     } catch (error) {
-      const code = codeOf(error);
       // A COMMIT of others that has failed may still take effect, and their ROLLBACK is answered all the same.
-      const isCertain = REFUSED.test(code) ||
-        (SQLITE.test(code) && await isRolledBackNow(execute));
-      throw isCertain ? rolledBack(error) : error;
+      const isCertain = hasCode(error, REFUSED) || isEnded(error) ||
+        (hasCode(error, SQLITE) && await failureOfRollback(execute) === undefined);
+      throw isCertain ? rolledBack(error) : unproven(error);
     }
     // PostgreSQL's answer to the COMMIT of a transaction in which a statement has failed.
-    if ((done as { command?: unknown } | undefined)?.command === "ROLLBACK") {
+    if (commandOf(done) === "ROLLBACK") {
       throw rolledBack(new Error("the database rolled back: a statement before COMMIT had failed"));
     }
     return result;
@@ -67,13 +76,22 @@ export function provesRollback(error: unknown): boolean {
   return typeof error === "object" && error !== null && proven.has(error);
 }
 
-async function isRolledBackNow(execute: (sql: "ROLLBACK") => unknown): Promise<boolean> {
+/** Rolls back. @returns Why not; undefined: the database has answered that it did. */
+async function failureOfRollback(
+  execute: (sql: "ROLLBACK") => unknown,
+): Promise<object | undefined> {
   try {
     await execute("ROLLBACK");
-    return true;
-  } catch {
-    return false;
+    return undefined;
+  } catch (error) {
+    return { cause: error };
   }
+}
+
+/** Whether SQLite says that it has no transaction any more: nothing is committed later. */
+function isEnded(error: unknown): boolean {
+  return hasCode(error, SQLITE) &&
+    causesOf(error).some(({ message }) => typeof message === "string" && ENDED.test(message));
 }
 
 /** Returns the error, with the proof; one that is no object is the cause of another. */
@@ -84,7 +102,37 @@ function rolledBack(error: unknown): unknown {
   return thrown;
 }
 
-function codeOf(error: unknown): string {
-  const { code } = (error ?? {}) as { code?: unknown };
-  return typeof code === "string" ? code : "";
+/** Returns the error, without the proof that it may have from another transaction: an application has constants. */
+function unproven(error: unknown): unknown {
+  if (typeof error === "object" && error !== null) proven.delete(error);
+  return error;
+}
+
+/** What databases tell of a failure: mysql2 and mariadb have names for `code`. */
+interface Failure {
+  readonly code?: unknown;
+  readonly sqlState?: unknown;
+  readonly message?: unknown;
+  readonly cause?: unknown;
+}
+
+/** Whether an error, or one that it was made of, has such a code or SQLSTATE. */
+function hasCode(error: unknown, expected: RegExp): boolean {
+  const codes = causesOf(error).flatMap(({ code, sqlState }) => [code, sqlState]);
+  return codes.some((code) => typeof code === "string" && expected.test(code));
+}
+
+/** Returns an error, its cause, and so on. */
+function causesOf(error: unknown): Failure[] {
+  const causes: Failure[] = [];
+  for (let each = error; causes.length < CAUSES_MAX; each = (each as Failure).cause) {
+    if (typeof each !== "object" || each === null) break;
+    causes.push(each);
+  }
+  return causes;
+}
+
+/** Returns the statement that an answer of PostgreSQL names. */
+function commandOf(answer: unknown): unknown {
+  return (answer as { command?: unknown } | null | undefined)?.command;
 }

@@ -15,6 +15,7 @@ export const KNOWN_NEEDS: Readonly<Record<string, number>> = {
   "gomemcache": 3,
   "io_uring": 20,
   "mandoc": 1,
+  "mariadb": 1,
   "memcached": 33,
   "memjs": 2,
   "mount": 7,

@@ -17,7 +17,7 @@ import { startLeased } from "../servers.ts";
 /** Answers to statements by their names; an Error is thrown, and what is missing is done. */
 type Answers = Readonly<Record<string, unknown>>;
 
-function withCode(code: string): Error {
+function withCode(code: string): Error & { code: string } {
   return Object.assign(new Error(code), { code });
 }
 
@@ -69,6 +69,15 @@ Deno.test("a transaction is ended by its own statements, and proves what their a
     assertEquals(await play({ COMMIT: busy }), [["BEGIN", "COMMIT", "ROLLBACK"], busy, true]);
     assertEquals((await play(ended))[2], false);
   }
+  // PostgreSQL, which says so, commits nothing without COMMIT.
+  const begun = { command: "BEGIN" };
+  assertEquals(await play({ BEGIN: begun, ROLLBACK: lost }, failing), [
+    ["BEGIN", "ROLLBACK"],
+    unanswered,
+    true,
+  ]);
+  assertEquals((await play({ BEGIN: [{ command: "BEGIN" }], ROLLBACK: lost }, failing))[2], false);
+  assertEquals((await play({ BEGIN: begun, COMMIT: lost }))[2], false);
   const [, error, isProven] = await play({ COMMIT: { command: "ROLLBACK" } });
   assert(error instanceof Error && /a statement before COMMIT had failed/.test(error.message));
   assertEquals(isProven, true);
@@ -76,6 +85,62 @@ Deno.test("a transaction is ended by its own statements, and proves what their a
   const [, wrapped] = await play({}, () => Promise.reject("a text"));
   assert(wrapped instanceof RolledBackError && wrapped.cause === "a text");
   assertEquals(provesRollback("a text"), false);
+});
+
+Deno.test("a transaction reads codes of drivers and of query builders; SQLite says that it has ended one", async () => {
+  const mysql = (code: string, sqlState: string): Error =>
+    Object.assign(new Error(code), { code, sqlState });
+  const wrapped = (cause: unknown): Error => new Error("Failed query: COMMIT", { cause });
+  const deep = (levels: number): Error =>
+    levels === 0 ? withCode("40001") : wrapped(deep(levels - 1));
+  const endless = new Error("endless");
+  endless.cause = endless;
+  const committed: readonly (readonly [Error, isProven: boolean])[] = [
+    [mysql("ER_LOCK_DEADLOCK", "40001"), true],
+    [mysql("ER_TRANSACTION_ROLLBACK_DURING_COMMIT", "40000"), true],
+    [mysql("ER_QUERY_INTERRUPTED", "70100"), false],
+    [mysql("ER_ERROR_DURING_COMMIT", "HY000"), false],
+    [mysql("", "40003"), false],
+    [wrapped(withCode("23505")), true],
+    [wrapped(mysql("ER_LOCK_DEADLOCK", "40001")), true],
+    [wrapped(withCode("08006")), false],
+    [wrapped("40001"), false],
+    [wrapped(null), false],
+    [deep(4), true],
+    [deep(5), false],
+    [endless, false],
+    [Object.assign(new Error(""), { code: 40001 }), false],
+  ];
+  for (const [error, isProven] of committed) {
+    assertEquals(await play({ COMMIT: error }), [["BEGIN", "COMMIT"], error, isProven]);
+  }
+  const none = "no transaction is active";
+  const sqlite = (message: string, code = "SQLITE_ERROR"): Error =>
+    Object.assign(new Error(message), { code });
+  // SQLite rolls back by itself when its disk is full.
+  const full = sqlite("database or disk is full", "SQLITE_FULL");
+  const fail = (): never => {
+    throw full;
+  };
+  const answers: readonly (readonly [Error, isProven: boolean])[] = [
+    [sqlite(`cannot rollback - ${none}`), true],
+    [sqlite(`ROLLBACK - cannot rollback - ${none}`, "ERR_SQLITE_ERROR"), true],
+    [wrapped(sqlite(`cannot rollback - ${none}`)), true],
+    [sqlite(`cannot rollback - ${none}`, "25P01"), false],
+    [sqlite("disk I/O error", "SQLITE_IOERR"), false],
+  ];
+  for (const [answer, isProven] of answers) {
+    assertEquals(await play({ ROLLBACK: answer }, fail), [["BEGIN", "ROLLBACK"], full, isProven]);
+  }
+  // The proof of one transaction is none for another one that throws the same object.
+  assertEquals((await play({}, fail))[2], true);
+  assertEquals((await play({ ROLLBACK: withCode("08006") }, fail))[2], false);
+  const refused = withCode("40001");
+  assertEquals((await play({ COMMIT: refused }))[2], true);
+  refused.code = "08006";
+  assertEquals((await play({ COMMIT: refused }))[2], false);
+  const over = sqlite(`cannot commit - ${none}`);
+  assertEquals(await play({ COMMIT: over }), [["BEGIN", "COMMIT"], over, true]);
 });
 
 Deno.test("put with tokens: an ordinary error of a transaction leaves no token out", async () => {
