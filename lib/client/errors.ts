@@ -77,7 +77,8 @@ export class UnsupportedError extends ServerError {
 }
 
 /**
- * The connection could not be made, or ended before the reply. The server may have executed the request.
+ * The connection could not be made, or ended before the reply, for a reason that the message tells. The server may have
+ * executed the request.
  *
  * @example
  * ```ts
@@ -105,7 +106,9 @@ export class TimeoutError extends ConnectionError {
 }
 
 /**
- * The server sent bytes that are no reply to the request. Its connection is closed.
+ * In the place of the reply to this request the server sent bytes that are none: they have no form of the protocol, the
+ * form of a reply to another command, or the number of another request. The server may have executed the request. The
+ * connection is closed; other requests on it fail with ConnectionError.
  *
  * @example
  * ```ts

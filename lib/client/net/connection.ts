@@ -266,11 +266,12 @@ export class Connection {
       }
       if (this.#wire.hasRest) throw new Error("bytes that no request asked for");
     } catch (error) {
-      this.#stop("garbage", `the server sent ${(error as Error).message}`);
+      this.#spoiled((error as Error).message);
     }
   }
 
-  #settle({ request, resolve, reject }: Pending, reply: Reply): void {
+  #settle(pending: Pending, reply: Reply): void {
+    const { request, resolve, reject } = pending;
     if (reply.isError) {
       // ERROR alone: the command is unknown.
       const isUnknown = reply.line === reply.status && !reply.status.includes("_");
@@ -280,18 +281,21 @@ export class Connection {
     try {
       const result = request.read(reply);
       if (!(result instanceof Promise)) return resolve(result);
-      result.then(resolve, (error) => reject(this.#unreadError(request, reply, error)));
+      result.then(resolve, (error) => this.#unread(pending, reply, error));
     } catch (error) {
-      reject(this.#unreadError(request, reply, error));
+      this.#unread(pending, reply, error);
     }
   }
 
-  /** @param error What reading the reply has thrown. */
-  #unreadError(request: Request<unknown>, reply: Reply, error: unknown): unknown {
+  /** Fails a request whose reply could not be read. @param error What reading it has thrown. */
+  #unread({ request, reject }: Pending, reply: Reply, error: unknown): void {
     // Of a request that reading has led to.
-    if (error instanceof RequestError) return error;
-    const isCodecs = !(error instanceof UnreadableReply);
-    return isCodecs ? this.#undecodable(request, error) : this.#unreadable(request, reply);
+    if (error instanceof RequestError) return reject(error);
+    if (!(error instanceof UnreadableReply)) return reject(this.#undecodable(request, error));
+    const message = `an unexpected reply: ${shownReply(reply)}`;
+    reject(new ProtocolError(this.#place(request), message));
+    // What follows cannot be trusted either.
+    this.#stop("garbage", "the server sent an unexpected reply to a request before");
   }
 
   #undecodable(request: Request<unknown>, cause: unknown): Error {
@@ -300,10 +304,12 @@ export class Connection {
     return new RequestError(this.#place(request), message, { cause });
   }
 
-  #unreadable(request: Request<unknown>, reply: Reply): Error {
-    // What follows cannot be trusted either.
-    nextTick(() => this.#stop("garbage", "the server sent an unexpected reply"));
-    return new ProtocolError(this.#place(request), `an unexpected reply: ${shownReply(reply)}`);
+  /** Fails the request whose reply is due, and ends the connection. */
+  #spoiled(what: string): void {
+    const first = this.#first;
+    const message = `the server sent ${what}`;
+    first?.reject(new ProtocolError(this.#place(first.request), message));
+    this.#stop("garbage", message);
   }
 
   // --- the end -------------------------------------------------------------------------------------
@@ -342,9 +348,7 @@ export class Connection {
     this.#socket.destroy();
     this.#text = "";
     this.#pieces = [];
-    const ErrorOfEnd = { closed: ConnectionError, failed: ConnectionError, timeout: TimeoutError }[
-      reason as "closed"
-    ] ?? ProtocolError;
+    const ErrorOfEnd = reason === "timeout" ? TimeoutError : ConnectionError;
     this.#watcher.ended(
       reason,
       new ErrorOfEnd({ server: this.name, command: "", key: "" }, message),

@@ -59,11 +59,11 @@ Anna undefined
 `;
 
 /** The errors of servers that misbehave, and of wrong arguments. */
-const HOSTILE_RESULTS = `garbage: ProtocolError ProtocolError
-no opaque: ProtocolError ProtocolError
-no CR: ProtocolError ProtocolError
+const HOSTILE_RESULTS = `garbage: ConnectionError ProtocolError
+no opaque: ConnectionError ProtocolError
+no CR: ConnectionError ProtocolError
 half a reply: ConnectionError ProtocolError
-a value of 2 GiB: ProtocolError ProtocolError
+a value of 2 GiB: ConnectionError ProtocolError
 bytes nobody asked for: ProtocolError ProtocolError
 an end: ConnectionError ConnectionError
 a reset: ConnectionError ConnectionError

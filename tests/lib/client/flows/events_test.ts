@@ -138,7 +138,7 @@ Deno.test("a server goes down with its first failure, and up when it has execute
     assertEquals([seen.splice(0), client.isUp()], [["up"], true]);
     reply = () => ["HTTP/1.1 400\r\n"];
     await Promise.allSettled([1, 2, 3].map(() => client.get("k")));
-    assertEquals([seen.splice(0), client.isUp()], [["ProtocolError"], false]);
+    assertEquals([seen.splice(0), client.isUp()], [["ConnectionError"], false]);
     // As a server says that has too many connections: it has not executed the request.
     reply = () => ["SERVER_ERROR busy\r\n"];
     aheadMs += 3_600_000;
