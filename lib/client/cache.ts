@@ -476,6 +476,14 @@ export class Cache<Value = any> extends Client<Value> {
   // --- flows ---------------------------------------------------------------------------------------
 
   #begin(key: string, settings: Settings, load: LoadRows<Value>): Work<Outcome<Value>> {
+    const { tries } = this.servers;
+    const work = this.#drive(key, settings, load);
+    if (this.servers.tries === tries) return work;
+    // It tries whether a server that was down answers: only its caller waits for that, and others go without.
+    return { answer: work.answer, shared: this.#drive(key, settings, load).shared };
+  }
+
+  #drive(key: string, settings: Settings, load: LoadRows<Value>): Work<Outcome<Value>> {
     let settle!: (outcome: Outcome<Value>) => void;
     const answer = new Promise<Outcome<Value>>((resolve) => settle = resolve);
     let offer!: (outcome: Outcome<Value>) => void;

@@ -8,6 +8,8 @@ import type { Request } from "./wire.ts";
 export interface ServerWatcher {
   /** A connection has ended without `close`. */
   lost(): void;
+  /** A request is the one that tries whether a server that was down answers. */
+  tries(): void;
   /** The server has failed, and was not down before. */
   down(server: string, error: ConnectionError): void;
   /** The server has executed a request, and was down before. */
@@ -54,7 +56,10 @@ export class Server {
   send<Result>(request: Request<Result>): Promise<Result> {
     const probe = this.#probe;
     // Its request has got an error for a reply: neither a failure nor a service, so the next request tries.
-    if (probe?.isIdle === true) return probe.send(request);
+    if (probe?.isIdle === true) {
+      this.#watcher.tries();
+      return probe.send(request);
+    }
     const turn = this.#turn = (this.#turn + 1) % this.#connections.length;
     let connection = this.#connections[turn];
     if (connection === undefined || connection.isEnded || connection === this.#probe) {
@@ -63,7 +68,10 @@ export class Server {
       connection = this.#connect();
       this.#connections[turn] = connection;
       assert(this.#probe === undefined, "one connection at a time tries a server that was down");
-      if (this.#failures > 0) this.#probe = connection;
+      if (this.#failures > 0) {
+        this.#probe = connection;
+        this.#watcher.tries();
+      }
     }
     return connection.send(request);
   }

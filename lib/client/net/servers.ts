@@ -24,6 +24,8 @@ export class Servers {
   /** Aborts when they are closed. */
   readonly closing: AbortSignal = this.#closer.signal;
   readonly listeners: Listeners = new Listeners();
+  /** Requests that were the first ones to servers that were down. */
+  tries = 0;
   /** Called when a connection has ended without `close`. */
   onLost: () => void = () => {};
 
@@ -37,6 +39,7 @@ export class Servers {
     const link = linkOf(options);
     const watcher: ServerWatcher = {
       lost: () => this.onLost(),
+      tries: () => this.tries++,
       down: (server, error) => this.listeners.emit("down", { server, error }),
       up: (server) => this.listeners.emit("up", { server }),
     };

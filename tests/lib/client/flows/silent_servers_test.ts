@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { linkOf } from "../../../../lib/client/net/address.ts";
 import { Connection } from "../../../../lib/client/net/connection.ts";
-import { Client, ConnectionError, TimeoutError } from "../../../../lib/client/mod.ts";
+import { Cache, Client, ConnectionError, TimeoutError } from "../../../../lib/client/mod.ts";
 import * as requests from "../../../../lib/client/requests.ts";
 import { ScriptedPeer } from "../../../support/servers/scripted_peer.ts";
 import { until } from "../../../support/servers/server_process.ts";
@@ -66,4 +66,30 @@ Deno.test("replies that arrive while the application is busy are in time", async
     assertEquals(await client.get("k"), 1);
     await busy;
   }
+});
+
+Deno.test("of the callers of one key, one waits for a server that is tried again", async () => {
+  let reply: () => string[] = () => ["close"];
+  await using peer = new ScriptedPeer(() => reply());
+  await using cache = new Cache<string>(`127.0.0.1:${peer.port}`, {
+    ...{ whenDown: "miss", replyMs: 20_000, retryFirstMs: 1, retryMaxMs: 1 },
+  });
+  let loads = 0;
+  const read = (): Promise<string | undefined> =>
+    cache.getOrLoad("k", () => {
+      loads++;
+      return "row";
+    });
+  assertEquals(await read(), "row");
+  await until(() => !cache.isUp());
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  reply = () => [];
+  const [first, ...others] = Array.from({ length: 10 }, read);
+  let isAnswered = false;
+  const answered = first!.then(() => isAnswered = true);
+  assertEquals(await Promise.all(others), new Array(9).fill("row"));
+  assertEquals(await Promise.all([read(), read()]), ["row", "row"]);
+  assertEquals([isAnswered, loads], [false, 3]);
+  await cache.close();
+  await answered;
 });
