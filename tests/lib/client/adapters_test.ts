@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { PrefixedValues } from "../../../lib/client/adapters/prefixed_values.ts";
 import { Client } from "../../../lib/client/client.ts";
 import { newerPeersFolder } from "../../support/servers/peers.ts";
-import { path } from "../../support/servers/server_process.ts";
+import { path, until } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
 import { startLeased, testServers } from "./servers.ts";
 import { needs } from "../../support/needs/needs.ts";
@@ -75,10 +75,14 @@ testServers("a time to live is rounded up to seconds; none is for ever", async (
   const values = new PrefixedValues(address);
   await using client = new Client(address);
   try {
-    for (const [ms, least, most] of [[1, 0, 1], [500, 0, 1], [1001, 1, 2], [60_000, 59, 60]]) {
-      await values.set("k", "v", ms);
-      const { ttlSec } = await client.meta("mg", "=k", ["t"]);
-      assert(ttlSec >= least! && ttlSec <= most!, `${ms} ms: ${ttlSec} s are left`);
+    for (const [ms, sec] of [[1, 1], [500, 1], [1001, 2], [60_000, 60]] as const) {
+      // On a busy machine a second may pass before it is read.
+      await until(async () => {
+        await values.set("k", "v", ms);
+        const { status, ttlSec } = await client.meta("mg", "=k", ["t"]);
+        assert(status === "EN" || ttlSec >= 0 && ttlSec <= sec, `${ms} ms: ${ttlSec} s are left`);
+        return ttlSec === sec;
+      });
     }
     for (const ms of [0, undefined]) {
       await values.set("k", "v", ms);
