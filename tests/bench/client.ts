@@ -8,13 +8,17 @@ import { isInstalled } from "../support/servers/peers.ts";
 import { path, TRANSPORTS } from "../support/servers/server_process.ts";
 import { textOf } from "../support/sessions/side.ts";
 import { Comparison, type Figures, say, typical, waits } from "./base/measure.ts";
-import { readOptions } from "../support/options.ts";
-import { DEBIAN_MEMCACHED, Servers } from "./base/servers.ts";
+import { readOptions, someOf } from "../support/options.ts";
+import { type BenchServer, DEBIAN_MEMCACHED, Servers } from "./base/servers.ts";
 
 const OWN = "@leased/client";
 const LIBRARIES = [OWN, ..."memjs memcached memcache-client memcache ioredis".split(" ")];
 const RUNTIMES = ["node", "deno"] as const;
 const PROGRAM = "client_libraries.mjs";
+const OUTAGES_PROGRAM = "client_outages.mjs";
+const OUTAGES = [
+  ..."database down,slow load,slow refresh,server down,server stopped,none".split(","),
+];
 /** memcached reads `__proto__`. */
 const DENO_FLAGS = ["run", "-A", "--unsafe-proto", "--node-modules-dir=manual"];
 
@@ -50,10 +54,10 @@ export async function drive(args: readonly string[]): Promise<void> {
   }
 }
 
-/** Copies the program into the folder of the packages. Returns whether there is one. */
-async function hasProgram(packages: string): Promise<boolean> {
+/** Copies a program into the folder of the packages. Returns whether there is one. */
+async function hasProgram(packages: string, program = PROGRAM): Promise<boolean> {
   if (packages === "") say("--packages names the folder with the libraries' packages.");
-  else await Deno.copyFile(path(`tests/bench/${PROGRAM}`), `${packages}/${PROGRAM}`);
+  else await Deno.copyFile(path(`tests/bench/${program}`), `${packages}/${program}`);
   return packages !== "";
 }
 
@@ -148,5 +152,51 @@ export async function herd(args: readonly string[]): Promise<void> {
       };
       await table.add([{ name: `${library}, ${name.split(" --")[0]}`, measure }], 1);
     }
+  }
+}
+
+/**
+ * Two clients read one hot key by 40 callers while the database or the server is away or slow, each library before a
+ * server of its own.
+ */
+export async function outages(args: readonly string[]): Promise<void> {
+  const { packages, seconds, rounds, redis, only } = readOptions(args, {
+    packages: "",
+    seconds: 6,
+    rounds: 3,
+    redis: "redis-server",
+    only: someOf(OUTAGES),
+  });
+  if (!await hasProgram(packages, OUTAGES_PROGRAM)) return;
+  for (const outage of only) {
+    const table = new Comparison(outage, {
+      "median, ms": typical("p50", 1),
+      "p99, ms": typical("p99"),
+      "longest, ms": typical("longest"),
+      "reads": typical("reads"),
+      "errors": typical("errors"),
+      "unanswered": typical("unanswered"),
+      "stale reads": typical("stale"),
+      "loads": typical("loads"),
+    });
+    type Figure = "p50" | "p99" | "longest" | "reads" | "errors" | "unanswered" | "stale" | "loads";
+    const contestant = (library: string, start: (servers: Servers) => Promise<BenchServer>) => ({
+      name: library,
+      measure: async (): Promise<Figures<Figure>> => {
+        await using servers = new Servers(1);
+        const { port, pid } = await start(servers);
+        const words = [library.split(",")[0]!, `${port}`, `${pid}`, outage, `${seconds}`];
+        const stdio = { args: [OUTAGES_PROGRAM, ...words], cwd: packages };
+        const { success, stdout, stderr } = await new Deno.Command("node", stdio).output();
+        if (!success) throw new Error(`${library}, ${outage}: ${textOf(stderr)}`);
+        return JSON.parse(textOf(stdout).trim().split("\n").at(-1)!);
+      },
+    });
+    await table.add([
+      contestant(`${OWN}, leased`, (servers) => servers.leased(TRANSPORTS.at(-1)!)),
+      contestant(`${OWN}, memcached`, (servers) => servers.memcached(DEBIAN_MEMCACHED)),
+      contestant("bentocache, Redis", (servers) => servers.redis(redis)),
+      contestant("cache-manager, Redis", (servers) => servers.redis(redis)),
+    ], rounds);
   }
 }

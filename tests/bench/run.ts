@@ -24,6 +24,7 @@ const BENCHES: readonly (readonly [name: string, purpose: string, load: Load])[]
   ["tokens",      "durable update tokens: pairs a second beside bare syncs",  async () => (await import("./tokens.ts")).main],
   ["client",      "client libraries of Node and Deno: gets a second, CPU time per get; needs their packages", async () => (await import("./client.ts")).drive],
   ["client-herd", "client libraries: 500 callers in 4 processes, one hot key, a slow database; needs their packages", async () => (await import("./client.ts")).herd],
+  ["client-outages", "client libraries while the database or the server is away or slow; needs their packages", async () => (await import("./client.ts")).outages],
   ["store",       "miss ratios of traces, and pauses, in process; needs the traces",       async () => (await import("./store.ts")).main],
 ];
 
