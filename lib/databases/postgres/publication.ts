@@ -5,8 +5,6 @@ import { DDL_TRIGGER, DDL_TRIGGER_END } from "./ddl_trigger.ts";
 
 /** The publication of the tables that are followed. */
 export const PUBLICATION = "leased";
-/** The first version whose publications can have single columns. */
-const COLUMN_LISTS_FROM = 150_000;
 
 /**
  * Condition on pg_index and pg_class: the index whose columns the log has of an old row. A deferrable primary key is
@@ -43,17 +41,30 @@ export const PUBLISHED_COUNT =
   `SELECT count(*)::int AS count FROM ${PUBLISHED} AND prrelid = ANY ($1::oid[])`;
 
 /**
- * Statement that takes out of the publication each table that has no key for the log any more: PostgreSQL refuses its
- * UPDATE and DELETE as long as it is published. Those of another owner stay.
+ * Returns the FROM clause of the tables that have the rows of a table: of itself, or of its partitions. Their columns
+ * are those of pg_class.
+ *
+ * @param oid An expression.
+ */
+export function leavesOf(oid: string): string {
+  return `(SELECT ${oid}::oid AS relid UNION SELECT relid FROM pg_partition_tree(${oid}::regclass) WHERE isleaf) AS part ` +
+    "JOIN pg_class ON pg_class.oid = part.relid AND relkind = 'r'";
+}
+
+/**
+ * Statement that takes out of the publication each table that has no key for the log any more, or a partition that has
+ * none: PostgreSQL refuses its UPDATE and DELETE as long as it is published. Those of another owner stay.
  */
 export const WITHDRAW = `DO $leased$
 DECLARE
   gone regclass;
 BEGIN
   FOR gone IN SELECT prrelid::regclass FROM pg_publication_rel JOIN pg_publication ON pg_publication.oid = prpubid
-      JOIN pg_class ON pg_class.oid = prrelid WHERE pubname = '${PUBLICATION}' AND relkind = 'r' AND ${IDENTITY_COLUMNS} IS NULL LOOP
+      WHERE pubname = '${PUBLICATION}' AND EXISTS (SELECT FROM ${
+  leavesOf("prrelid")
+} WHERE ${IDENTITY_COLUMNS} IS NULL) LOOP
     BEGIN
-      EXECUTE format('ALTER PUBLICATION ${PUBLICATION} DROP TABLE %s', gone);
+      EXECUTE format('ALTER PUBLICATION ${PUBLICATION} DROP TABLE ONLY %s', gone);
     EXCEPTION WHEN insufficient_privilege THEN
     END;
   END LOOP;
@@ -86,47 +97,76 @@ SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots JOIN pg_dat
 `;
 
 /**
+ * Statements that publish the table `followed`, all of its columns: with a list of columns, PostgreSQL would refuse
+ * another type for one of them. `ONLY`: heirs may have no key for the log.
+ */
+const PUBLISH = `SELECT * INTO made FROM pg_publication WHERE pubname = '${PUBLICATION}';
+  IF made.oid IS NULL THEN
+    EXECUTE format('CREATE PUBLICATION ${PUBLICATION} FOR TABLE ONLY %s WITH (publish_via_partition_root = true)', followed);
+    RETURN;
+  END IF;
+  IF made.puballtables OR NOT (made.pubinsert AND made.pubupdate AND made.pubdelete AND made.pubtruncate)
+      OR about.relkind = 'p' AND NOT made.pubviaroot
+      OR EXISTS (SELECT FROM pg_depend WHERE classid = to_regclass('pg_publication_namespace') AND refobjid = made.oid) THEN
+    RAISE EXCEPTION 'publication ${PUBLICATION}, which has table % or should, is not one that init has made', followed
+      USING HINT = 'DROP PUBLICATION ${PUBLICATION}, and start init once more';
+  END IF;
+  SELECT to_jsonb(pg_publication_rel) INTO entry FROM pg_publication_rel WHERE prpubid = made.oid AND prrelid = followed;
+  IF entry->>'prattrs' IS NOT NULL OR entry->>'prqual' IS NOT NULL THEN
+    EXECUTE format('ALTER PUBLICATION ${PUBLICATION} DROP TABLE ONLY %s', followed);
+    entry := NULL;
+  END IF;
+  IF entry IS NULL THEN
+    EXECUTE format('ALTER PUBLICATION ${PUBLICATION} ADD TABLE ONLY %s', followed);
+  END IF;`;
+
+/** Variables of `PUBLISH`. */
+const PUBLISH_VARIABLES = `about pg_class;
+  made pg_publication;
+  entry jsonb;`;
+
+/**
  * Returns the statement that publishes the table of rows, or raises an error before it does: an UPDATE or DELETE of a
- * published table without a key for the log fails, and so does one whose key is not published.
+ * published table without a key for the log fails. A new partition has the primary key of its table, and no other key.
  */
 function publishRows(names: TableNames): string {
   const { table } = quotedNames(names);
   const [rows, key] = [literal(table), literal(names.key)];
   return `DO $leased$
 DECLARE
-  identity text[];
-  columns text;
+  followed regclass := ${rows};
+  ${PUBLISH_VARIABLES}
+  leaf regclass;
+  identity jsonb;
 BEGIN
-  SELECT array_agg(attname::text) INTO identity FROM pg_class JOIN pg_index ON ${IS_IDENTITY}
-    JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY ((indkey::int2[])[0:indnkeyatts - 1])
-    WHERE pg_class.oid = ${rows}::regclass;
-  IF EXISTS (SELECT FROM pg_class WHERE oid = ${rows}::regclass AND relreplident = 'f') THEN
-    columns := '';
-  ELSIF identity IS NULL THEN
-    RAISE EXCEPTION 'table % has no key for the log, without which its UPDATE and DELETE would fail', ${rows}
-      USING HINT = format('ALTER TABLE %s ADD PRIMARY KEY (%I), not deferrable; or ALTER TABLE %1$s REPLICA IDENTITY FULL', ${rows}, ${key});
-  ELSIF NOT ${key} = ANY (identity) THEN
-    RAISE EXCEPTION 'the log has % of an old row of table %, and not %', array_to_string(identity, ', '), ${rows}, ${key}
-      USING HINT = format('ALTER TABLE %s REPLICA IDENTITY USING INDEX … of a unique index of %I; or ALTER TABLE %1$s REPLICA IDENTITY FULL', ${rows}, ${key});
-  ELSE
-    SELECT format('(%s)', string_agg(quote_ident(name), ', ')) INTO columns FROM unnest(identity) AS name;
+  SELECT * INTO about FROM pg_class WHERE oid = followed;
+  IF about.relkind NOT IN ('r', 'p') OR about.relpersistence <> 'p' THEN
+    RAISE EXCEPTION '% is no table whose changes are in the log', followed USING HINT = 'name another --table';
   END IF;
-  IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = ${rows}::regclass AND attname = ${key} AND attgenerated <> '') THEN
-    RAISE EXCEPTION 'column % of table % is generated: the log does not have it', ${key}, ${rows}
+  IF about.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = followed) THEN
+    RAISE EXCEPTION 'tables inherit from table %, whose log has no changes of their rows', followed USING HINT = 'name another --table';
+  END IF;
+  IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = followed AND attname = ${key} AND attgenerated <> '') THEN
+    RAISE EXCEPTION 'column % of table % is generated: the log does not have it', ${key}, followed
       USING HINT = 'name another --key-column';
   END IF;
-  IF current_setting('server_version_num')::int < ${COLUMN_LISTS_FROM} THEN
-    columns := '';
-  ELSIF EXISTS (SELECT FROM pg_publication_rel JOIN pg_publication ON pg_publication.oid = prpubid
-      WHERE pubname = '${PUBLICATION}' AND prrelid = ${rows}::regclass AND prattrs IS NOT NULL AND (columns = '' OR NOT identity <@
-        ARRAY (SELECT attname::text FROM pg_attribute WHERE attrelid = prrelid AND attnum = ANY (prattrs::int2[])))) THEN
-    EXECUTE format('ALTER PUBLICATION ${PUBLICATION} DROP TABLE %s', ${rows});
-    EXECUTE format('ALTER PUBLICATION ${PUBLICATION} ADD TABLE %s %s', ${rows}, columns);
+  FOR leaf, identity IN SELECT pg_class.oid, (${IDENTITY_COLUMNS})::jsonb FROM ${
+    leavesOf("followed")
+  } ORDER BY 1 LOOP
+    IF identity IS NULL THEN
+      RAISE EXCEPTION 'table % has no key for the log, without which its UPDATE and DELETE would fail', leaf
+        USING HINT = format('ALTER TABLE %s ADD PRIMARY KEY (%I), not deferrable; or ALTER TABLE %1$s REPLICA IDENTITY FULL', leaf, ${key});
+    ELSIF NOT identity ?| ARRAY ['*', ${key}] THEN
+      RAISE EXCEPTION 'the log has % of an old row of table %, and not %',
+        (SELECT string_agg(name, ', ') FROM jsonb_array_elements_text(identity) AS name), leaf, ${key}
+        USING HINT = format('ALTER TABLE %s REPLICA IDENTITY USING INDEX … of a unique index of %I; or ALTER TABLE %1$s REPLICA IDENTITY FULL', leaf, ${key});
+    END IF;
+  END LOOP;
+  IF about.relkind = 'p' AND NOT EXISTS (SELECT FROM pg_index WHERE indrelid = followed AND indisprimary AND indimmediate) THEN
+    RAISE EXCEPTION 'table % has no primary key that is not deferrable, so a new partition would have no key for the log', followed
+      USING HINT = format('ALTER TABLE %s ADD PRIMARY KEY', followed);
   END IF;
-  IF EXISTS (SELECT FROM pg_publication WHERE pubname = '${PUBLICATION}') THEN
-    RETURN;
-  END IF;
-  EXECUTE format('CREATE PUBLICATION ${PUBLICATION} FOR TABLE %s %s WITH (publish_via_partition_root = true)', ${rows}, columns);
+  ${PUBLISH}
 END $leased$;
 `;
 }
@@ -138,16 +178,20 @@ function literal(text: string): string {
 
 /** @param table As the file of views names it. */
 function publishTable(table: string): string {
-  const name = table.replaceAll("'", "''");
-  return `DO $leased$ BEGIN
-  IF NOT EXISTS (SELECT FROM pg_class WHERE oid = '${name}'::regclass AND
-      (relreplident = 'f' OR EXISTS (SELECT FROM pg_index WHERE ${IS_IDENTITY}))) THEN
-    RAISE EXCEPTION 'table % has no key for the log, without which writes to it would fail: add a primary key that is not deferrable, or REPLICA IDENTITY FULL', '${name}';
+  return `DO $leased$
+DECLARE
+  followed regclass := ${literal(table)};
+  ${PUBLISH_VARIABLES}
+BEGIN
+  SELECT * INTO about FROM pg_class WHERE oid = followed;
+  IF about.relkind <> 'r' OR about.relispartition OR about.relpersistence <> 'p' THEN
+    RAISE EXCEPTION '% is no table whose changes are in the log, or has partitions, or is one', followed
+      USING HINT = 'name other tables in the file of views';
   END IF;
-  IF NOT EXISTS (SELECT FROM pg_publication_rel JOIN pg_publication ON pg_publication.oid = prpubid
-      WHERE pubname = '${PUBLICATION}' AND prrelid = '${name}'::regclass) THEN
-    EXECUTE format('ALTER PUBLICATION ${PUBLICATION} ADD TABLE %s', '${name}'::regclass);
+  IF NOT EXISTS (SELECT FROM pg_class WHERE oid = followed AND ${IDENTITY_COLUMNS} IS NOT NULL) THEN
+    RAISE EXCEPTION 'table % has no key for the log, without which writes to it would fail: add a primary key that is not deferrable, or REPLICA IDENTITY FULL', followed;
   END IF;
+  ${PUBLISH}
 END $leased$;
 `;
 }

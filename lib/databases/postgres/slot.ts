@@ -4,6 +4,7 @@ import {
   hasOld,
   IDENTITY_COLUMNS,
   identityOf,
+  leavesOf,
   PUBLICATION,
   PUBLICATION_STATE,
   PUBLISHED_COUNT,
@@ -38,11 +39,16 @@ const END =
   `SELECT ${SERVER}, pg_current_wal_flush_lsn() - '0/0' AS position FROM pg_control_system()`;
 /** A commit that waits for the disk, and with it for all that was committed before without waiting. */
 const FLUSH = `SELECT pg_logical_emit_message(true, '${MESSAGE_PREFIX}', '')`;
-const TABLE = "SELECT pg_class.oid::text AS oid, " +
+/** The table of rows, once for itself, or for each of its partitions. */
+const TABLE = "SELECT followed.oid::text AS oid, followed.is_published, followed.has_heirs, " +
+  `pg_class.oid::regclass::text AS name, ${IDENTITY_COLUMNS} AS identity FROM (SELECT oid, ` +
   "EXISTS (SELECT FROM pg_publication WHERE pubname = $2 AND pubinsert AND pubupdate AND pubdelete AND pubtruncate) " +
   "AND EXISTS (SELECT FROM pg_publication_tables JOIN pg_class ON relname = tablename WHERE pubname = $2 AND " +
   "pg_class.oid = to_regclass($1) AND to_jsonb(pg_publication_tables)->>'rowfilter' IS NULL) AS is_published, " +
-  `${IDENTITY_COLUMNS} AS identity FROM pg_class WHERE oid = to_regclass($1)`;
+  "relkind = 'r' AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = pg_class.oid) AS has_heirs " +
+  `FROM pg_class WHERE oid = to_regclass($1)) AS followed LEFT JOIN LATERAL (SELECT pg_class.* FROM ${
+    leavesOf("followed.oid")
+  }) AS pg_class ON true`;
 const SLOT_STATE =
   "SELECT database = current_database() AND plugin = 'pgoutput' AS is_own, wal_status, active_pid, " +
   "confirmed_flush_lsn - '0/0' AS confirmed, greatest(pg_current_wal_lsn() - restart_lsn, 0) AS retained, " +
@@ -355,12 +361,20 @@ function gapOf(
 /** @throws When the log would not have the keys of the table's changes. */
 async function checkTable(session: Session, names: TableNames): Promise<RowTable> {
   const { table } = quotedNames(names);
-  const [found] = await session.query(TABLE, [table, PUBLICATION]);
+  const leaves = await session.query(TABLE, [table, PUBLICATION]);
   // In this order: a table without a key for the log must not be published.
-  if (found !== undefined && !hasOld(identityOf(found), names.key)) {
+  for (const leaf of leaves) {
+    const { name } = leaf;
+    if (name === null || hasOld(identityOf(leaf), names.key)) continue;
     throw new Error(
-      `table ${names.table} does not log the old ${names.key} of a changed row: ` +
-        `ALTER TABLE ${table} REPLICA IDENTITY USING INDEX … of ${names.key}, or FULL`,
+      `table ${name} does not log the old ${names.key} of a changed row: ` +
+        `ALTER TABLE ${name} REPLICA IDENTITY USING INDEX … of ${names.key}, or FULL`,
+    );
+  }
+  const [found] = leaves;
+  if (found?.["has_heirs"]) {
+    throw new Error(
+      `tables inherit from table ${names.table}, whose log has no changes of their rows: name another --table`,
     );
   }
   if (!found?.["is_published"]) {

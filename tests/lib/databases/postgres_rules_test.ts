@@ -236,7 +236,7 @@ testPostgres(
           ["ALTER PUBLICATION leased ADD TABLE kv", ""],
           [
             "ALTER TABLE kv REPLICA IDENTITY NOTHING",
-            'table kv does not log the old key of a changed row: ALTER TABLE "kv" REPLICA IDENTITY USING INDEX … of key, or FULL',
+            "table kv does not log the old key of a changed row: ALTER TABLE kv REPLICA IDENTITY USING INDEX … of key, or FULL",
           ],
           // Its UPDATE would have failed.
           ["UPDATE kv SET value = value; ALTER TABLE kv REPLICA IDENTITY FULL", unpublished],

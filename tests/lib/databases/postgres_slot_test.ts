@@ -76,7 +76,7 @@ class Server {
       level: [{ level: "logical" }],
       place: [{ server: "1 0", slot: "leased_5", has_messages: true }],
       end: [{ server: "1 0", position: "700" }],
-      table: [{ oid: "9", is_published: true, identity: '["key"]' }],
+      table: [{ oid: "9", name: "kv", is_published: true, identity: '["key"]' }],
       published: [{ state: "pub" }],
       note: [{ place: FOLLOWED }],
       state: [STATE],
@@ -249,7 +249,7 @@ Deno.test("a temporary slot is made after the note and the permanent slot have g
 Deno.test("a log that cannot be followed says why, and nothing is changed", async () => {
   const advice = "let its owner start `leased rows init --follow --run`";
   const unpublished = `table kv is not in the publication leased with all its changes: ${advice}`;
-  const table = { oid: "9", is_published: true };
+  const table = { oid: "9", name: "kv", is_published: true };
   const cases: readonly (readonly [Partial<Record<Name, readonly (Row | undefined)[]>>, string])[] =
     [
       [

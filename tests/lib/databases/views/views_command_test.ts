@@ -242,7 +242,7 @@ Deno.test("init prints the tables, and with --follow the triggers of a file that
     assertStringIncludes(less.stdout, 'DROP TRIGGER "leased_change_updated_price";');
     const postgres = await init("--db", "postgres://h/x", "--follow", "--views", views);
     assertStringIncludes(postgres.stdout, "CREATE PUBLICATION leased FOR TABLE");
-    assertStringIncludes(postgres.stdout, "'price'::regclass");
+    assertStringIncludes(postgres.stdout, "followed regclass := 'price'");
     const tables = await init("--db", "postgres://h/x");
     assert(!tables.stdout.includes("PUBLICATION"));
     const alone = await init(...db, "--views", views);
