@@ -36,6 +36,9 @@ const CHECK_MS = 500;
 /** SQLITE_BUSY and SQLITE_LOCKED, without the bits of the extended code. */
 const BUSY_CODES = [5, 6];
 const NO_KEY = "";
+const GONE = "the file was deleted or replaced";
+/** What SQLite appends to the path of a file for its log, and the log's index. */
+const BESIDE = ["-wal", "-shm"];
 /** Tables and indexes of a schema. */
 const TABLES = 6;
 
@@ -63,6 +66,9 @@ export class SqliteBackend implements Backend {
   #prepared: SqliteViews | null = null;
   readonly #path: string;
   readonly #fileId: string;
+  /** The path without symbolic links, beside which SQLite keeps files. */
+  readonly #realPath: string;
+  readonly #besideId: string;
   readonly #timeoutMs: number;
   readonly #nowUnixMs: () => number;
   readonly #resultBytesMax: number;
@@ -89,6 +95,8 @@ export class SqliteBackend implements Backend {
     this.#resultBytesMax = resultBytesMax;
     this.#database = openFile(path, names, timeoutMs);
     this.#fileId = fileId(path);
+    this.#realPath = path === SQLITE_MEMORY ? path : Deno.realPathSync(path);
+    this.#besideId = besideId(this.#realPath);
     this.#hasExpiry = (names.expiry ?? "") !== "";
     this.#checkColumns(names);
     this.#statements = sqliteStatements(this.#database, names);
@@ -131,7 +139,7 @@ export class SqliteBackend implements Backend {
 
   readEpoch(): Promise<number> {
     return Promise.resolve().then(() => {
-      this.#checkFile();
+      this.#checkFiles();
       return this.#found(NO_KEY).epoch;
     });
   }
@@ -141,7 +149,7 @@ export class SqliteBackend implements Backend {
       requireUtf8(this.#database);
       const changes = new SqliteChanges(
         this.#database,
-        { whenFree: (act) => this.#whenFree(act), check: () => this.#checkFile() },
+        { whenFree: (act) => this.#whenFree(act), check: () => this.#checkFiles() },
         this.#names,
         () => this.#views,
       );
@@ -154,7 +162,7 @@ export class SqliteBackend implements Backend {
 
   endOfLog(): Promise<bigint> {
     return Promise.resolve().then(() => {
-      this.#checkFile();
+      this.#checkFiles();
       const row = this.#database.prepare(END_OF_LOG).get();
       return BigInt(row!["id"] as number);
     });
@@ -253,7 +261,7 @@ export class SqliteBackend implements Backend {
     timeoutMs = this.#timeoutMs,
     deadlineMs = performance.now() + timeoutMs,
   ): Promise<Result> {
-    this.#checkFile();
+    this.#checkFiles();
     for (let pauseMs = BUSY_PAUSE_MS;; pauseMs = Math.min(2 * pauseMs, BUSY_PAUSE_MS_MAX)) {
       try {
         return act();
@@ -267,8 +275,13 @@ export class SqliteBackend implements Backend {
 
   /** @throws GoneError The file has been deleted or replaced: writes would be lost, and reads are old. */
   #checkFile(): void {
-    if (this.#fileId === fileId(this.#path)) return;
-    throw new GoneError("the file was deleted or replaced");
+    if (this.#fileId !== fileId(this.#path)) throw new GoneError(GONE);
+  }
+
+  /** As `#checkFile`; also the files beside it, which other programs would make anew and write to. @throws GoneError */
+  #checkFiles(): void {
+    this.#checkFile();
+    if (this.#besideId !== besideId(this.#realPath)) throw new GoneError(GONE);
   }
 
   /** No await between beginning and end: reads use the same connection. */
@@ -413,13 +426,22 @@ function hasTables(database: DatabaseSync, { table }: TableNames): boolean {
   return row!["count"] === TABLES;
 }
 
-/** Returns a number that no other file at this path has, or "" without a file. */
+/** Returns a text that no other file at this path has; "": there is none, or an empty one. */
 function fileId(path: string): string {
+  const info = infoOf(path);
+  return info === null || info.size === 0 ? "" : `${info.dev}:${info.ino}`;
+}
+
+/** Returns a text that no other files have which SQLite keeps beside this one as long as it is open. */
+function besideId(path: string): string {
+  return BESIDE.map((suffix) => infoOf(path + suffix)?.ino ?? "").join(" ");
+}
+
+function infoOf(path: string): Deno.FileInfo | null {
   try {
-    const { dev, ino } = Deno.statSync(path);
-    return `${dev}:${ino}`;
+    return Deno.statSync(path);
   } catch {
-    return "";
+    return null;
   }
 }
 

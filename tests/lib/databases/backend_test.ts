@@ -378,6 +378,26 @@ Deno.test("SQLite: a file that was deleted while it is open is noticed, and writ
   await backend.close();
 });
 
+Deno.test("SQLite: a file without what SQLite keeps beside it, or an empty one, is written no more", async () => {
+  const acts: readonly ((path: string) => void)[] = [
+    (path) => Deno.removeSync(`${path}-wal`),
+    (path) => Deno.removeSync(`${path}-shm`),
+    (path) => Deno.truncateSync(path),
+  ];
+  for (const act of acts) {
+    await using database = await createDatabase("SQLite");
+    const backend = await database.open();
+    const { epoch } = await backend.takeOver();
+    act(`${database.folder}/rows.db`);
+    const result = await backend.write(KEY, 1, epoch, set("x"));
+    assertEquals(result.kind, "failed");
+    for (const ask of [() => backend.readEpoch(), () => backend.endOfLog()]) {
+      await assertRejects(ask, Error, "the file was deleted or replaced");
+    }
+    await backend.close();
+  }
+});
+
 Deno.test("SQLite: a file that cannot be opened says what is needed", async () => {
   await using database = await createDatabase("SQLite");
   const path = `${database.folder}/rows.db`;
