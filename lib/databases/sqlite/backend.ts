@@ -19,7 +19,7 @@ import { type ChangeStream } from "../base/changes.ts";
 import { COLUMNS_ADVICE, sqliteSchema } from "../base/schema.ts";
 import { END_OF_LOG, SqliteChanges } from "./changes.ts";
 import { type SqliteRow, type SqliteStatements, sqliteStatements } from "./statements.ts";
-import { followEnd, followSchema, requireUtf8 } from "./triggers.ts";
+import { encodingOf, followEnd, followSchema, requireUtf8 } from "./triggers.ts";
 import { SqliteViews } from "./views.ts";
 import { DEFAULT_TABLE, quotedNames, type TableNames } from "../base/table.ts";
 import { pause } from "../../process/pause.ts";
@@ -57,6 +57,8 @@ class LockedError extends Error {
 export class SqliteBackend implements Backend {
   readonly #database: DatabaseSync;
   readonly #statements: SqliteStatements;
+  /** Of texts in the file. */
+  readonly #encoding: string;
   readonly #hasExpiry: boolean;
   readonly #names: TableNames;
   /** Whether triggers note changes of the table. */
@@ -94,12 +96,13 @@ export class SqliteBackend implements Backend {
     this.#nowUnixMs = nowUnixMs;
     this.#resultBytesMax = resultBytesMax;
     this.#database = openFile(path, names, timeoutMs);
+    this.#encoding = encodingOf(this.#database);
     this.#fileId = fileId(path);
     this.#realPath = path === SQLITE_MEMORY ? path : Deno.realPathSync(path);
     this.#besideId = besideId(this.#realPath);
     this.#hasExpiry = (names.expiry ?? "") !== "";
     this.#checkColumns(names);
-    this.#statements = sqliteStatements(this.#database, names);
+    this.#statements = preparedStatements(this.#database, names);
   }
 
   /** @throws When the table is an application's, without these columns. */
@@ -227,7 +230,7 @@ export class SqliteBackend implements Backend {
 
   #found(key: string): Found {
     const row = this.#statements.read.get(latin1Bytes(key));
-    return foundIn(row as unknown as SqliteRow, this.#nowUnixMs());
+    return foundIn(row as unknown as SqliteRow, this.#encoding, this.#nowUnixMs());
   }
 
   async writeGroup(writes: readonly Write[], epoch: number): Promise<readonly WriteResult[]> {
@@ -393,6 +396,20 @@ function openFile(path: string, names: TableNames, timeoutMs: number): DatabaseS
   }
 }
 
+/** @throws SQLite's error, with the remedy for keys that are not unique: a write would make a second row. */
+function preparedStatements(database: DatabaseSync, names: TableNames): SqliteStatements {
+  try {
+    return sqliteStatements(database, names);
+  } catch (error) {
+    if (!reasonOf(error).startsWith("ON CONFLICT clause does not match")) throw error;
+    const { table, key } = quotedNames(names);
+    throw new Error(
+      `column ${names.key} of table ${names.table} is not unique: ` +
+        `CREATE UNIQUE INDEX … ON ${table} (${key}), or choose another --table`,
+    );
+  }
+}
+
 /** Checks that keys are of one storage class: a key of text is never equal to one of bytes. @throws Error */
 function requireBlobKeys(database: DatabaseSync, names: TableNames): void {
   const { table, key } = quotedNames(names);
@@ -451,7 +468,12 @@ function isBusy(error: unknown): boolean {
   return code === undefined ? / is locked/.test(reasonOf(error)) : BUSY_CODES.includes(code & 0xff);
 }
 
-function foundIn({ data, epoch, ...row }: SqliteRow, nowUnixMs: number): Found {
-  const bytes = typeof data === "string" ? new TextEncoder().encode(data) : data;
+function foundIn(
+  { data, type, epoch, ...row }: SqliteRow,
+  encoding: string,
+  nowUnixMs: number,
+): Found {
+  const isUtf8 = data === null || type === "blob" || encoding === "UTF-8";
+  const bytes = isUtf8 ? data : new TextEncoder().encode(new TextDecoder(encoding).decode(data));
   return foundOf({ ...row, data: bytes }, epoch, nowUnixMs);
 }

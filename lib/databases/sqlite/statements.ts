@@ -5,7 +5,10 @@ import { quotedNames, type TableNames } from "../base/table.ts";
 /** A row of a result; all columns are null if the row does not exist. */
 export interface SqliteRow {
   readonly flags: number | null;
-  readonly data: Uint8Array | string | null;
+  /** A text or a number has its bytes in the encoding of the file. */
+  readonly data: Uint8Array | null;
+  /** The storage class of `data`. */
+  readonly type: string;
   readonly version: number | null;
   readonly expires: number | null;
   readonly epoch: number;
@@ -23,7 +26,9 @@ export function sqliteStatements(database: DatabaseSync, names: TableNames) {
   const changes = columns.slice(1).map((name) => `${name} = excluded.${name}`);
   return {
     read: prepare(
-      `SELECT row.${flags} AS flags, row.${value} AS data, row.${version} AS version, ` +
+      // The runtime would cut a text at the character NUL.
+      `SELECT row.${flags} AS flags, CAST(row.${value} AS BLOB) AS data, typeof(row.${value}) AS type, ` +
+        `row.${version} AS version, ` +
         `${hasExpiry ? `row.${expiry}` : "NULL"} AS expires, ` +
         `origin.epoch AS epoch FROM leased_proxy AS origin LEFT JOIN ${table} AS row ` +
         `ON row.${key} = ?`,

@@ -72,12 +72,17 @@ export function followEnd(database: DatabaseSync): string {
 
 /** Checks that the keys that triggers note have the bytes that clients send. @throws Error */
 export function requireUtf8(database: DatabaseSync): void {
-  const { encoding } = database.prepare("PRAGMA encoding").get() as { encoding: string };
+  const encoding = encodingOf(database);
   if (encoding === "UTF-8") return;
   throw new Error(
     `the texts of the file are ${encoding}: to follow its changes they must be UTF-8; ` +
       "make a new file of it: sqlite3 old.db .dump | sqlite3 new.db",
   );
+}
+
+/** Returns the encoding of texts in a file: UTF-8, UTF-16le or UTF-16be. */
+export function encodingOf(database: DatabaseSync): string {
+  return database.prepare("PRAGMA encoding").get()!["encoding"] as string;
 }
 
 /** Checks that triggers name no column that is missing: every statement on the table would fail. @throws ViewsError */

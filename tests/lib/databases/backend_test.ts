@@ -360,6 +360,35 @@ Deno.test("SQLite: a table that an application has is refused with the options f
   );
 });
 
+Deno.test("SQLite: a table whose keys are not unique is refused: a write would make a second row", async () => {
+  await using database = await createDatabase("SQLite");
+  const file = new DatabaseSync(`${database.folder}/rows.db`);
+  file.exec("CREATE TABLE kv (key BLOB, value BLOB, version INTEGER, flags INTEGER)");
+  file.close();
+  const reason = "column key of table kv is not unique: CREATE UNIQUE INDEX";
+  await assertRejects(async () => await database.open(), Error, reason);
+});
+
+Deno.test("SQLite: a value is the text of a number, and a whole text, in each encoding", async () => {
+  for (const encoding of ["UTF-8", "UTF-16le", "UTF-16be"]) {
+    await using database = await createDatabase("SQLite");
+    const file = new DatabaseSync(`${database.folder}/rows.db`);
+    file.exec(
+      `PRAGMA encoding = '${encoding}'; ` +
+        "CREATE TABLE kv (key BLOB PRIMARY KEY, value, version INTEGER DEFAULT 1, flags INTEGER DEFAULT 0); " +
+        "INSERT INTO kv (key, value) VALUES (x'61', 7), (x'62', -1.5), (x'63', 'ü' || char(0) || '😀'), (x'64', x'ff00')",
+    );
+    file.close();
+    const backend = await database.open();
+    const read = async (key: string): Promise<Uint8Array> => (await backend.read(key)).row!.data;
+    assertEquals(await read("a"), bytes("7"), encoding);
+    assertEquals(await read("b"), bytes("-1.5"), encoding);
+    assertEquals(await read("c"), bytes("ü\0😀"), encoding);
+    assertEquals(await read("d"), Uint8Array.of(255, 0), encoding);
+    await backend.close();
+  }
+});
+
 Deno.test("SQLite: a file that was deleted while it is open is noticed, and written no more", async () => {
   await using database = await createDatabase("SQLite");
   const backend = await database.open();
