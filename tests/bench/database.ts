@@ -13,6 +13,7 @@ import {
 import { ClientThreads } from "./base/clients.ts";
 import type { Schedule } from "./base/generator.ts";
 import { type Cell, Comparison, type Contestant, ranged, typical } from "./base/measure.ts";
+import { CheckoutWithout, ROW_MECHANISMS } from "./base/mechanisms.ts";
 import { readOptions, someOf } from "../support/options.ts";
 import { ALL_CORES, type BenchServer, connectWhenOpen, Servers } from "./base/servers.ts";
 
@@ -26,7 +27,7 @@ const DEFAULTS = {
   seconds: 3,
   rounds: 5,
   databases: someOf(["sqlite", "postgres"]),
-  parts: someOf(["hit", "miss", "one", "many"]),
+  parts: someOf(["hit", "miss", "herd", "one", "many"]),
   folder: ".",
 };
 
@@ -36,7 +37,11 @@ type Measured = () => Promise<LoadFigures>;
 type Compared = readonly [ours: Measured, ...theirs: (readonly [name: string, Measured])[]];
 
 export async function rows(args: readonly string[]): Promise<void> {
-  const options = readOptions(args, DEFAULTS);
+  const options = readOptions(args, {
+    ...DEFAULTS,
+    /** Mechanisms: a server of ours without each is compared too, before a database of its own. */
+    without: someOf(Object.keys(ROW_MECHANISMS), []),
+  });
   const { seconds, databases } = options;
   await using servers = new Servers(1, ALL_CORES);
   const place = await servers.folder(options.folder);
@@ -47,16 +52,37 @@ export async function rows(args: readonly string[]): Promise<void> {
       ["the database alone", () => database.writes(clients, seconds)] as const;
     await using server = await startOrigin(servers, place, ["--db", database.url]);
     const own = loadsOf(server, seconds);
-    for (const each of [own, bare]) await each.fill();
+    await using others = new AsyncDisposableStack();
+    const without: (readonly [name: string, loads: ReturnType<typeof loadsOf>])[] = [];
+    for (const mechanism of options.without) {
+      const { folder } = others.use(new CheckoutWithout(mechanism));
+      const next = await servers.folder(options.folder);
+      const another = others.use(await openDatabase(kind, next));
+      const started = await startOrigin(servers, next, ["--db", another.url], folder);
+      without.push([`without ${mechanism}`, loadsOf(others.use(started), seconds)]);
+    }
+    for (const each of [own, bare, ...without.map(([, loads]) => loads)]) await each.fill();
+    const alike = (of: (loads: typeof own) => Promise<LoadFigures>) =>
+      without.map(([name, loads]) => [name, () => of(loads)] as const);
     await compareAll(database.name, {
       hit: [own.hits, ["without --db", bare.hits]],
       miss: [
         own.misses,
         ["a hit without --db", () => bare.gets(1)],
         ["a read of the database alone", () => database.reads(seconds)],
+        ...alike((loads) => loads.misses()),
       ],
+      herd: [() => own.reads(CLIENTS), ...alike((loads) => loads.reads(CLIENTS))],
       one: [() => own.writes(1), ["a round trip", () => bare.writes(1)], alone(1)],
-      many: [() => own.writes(CLIENTS), alone(CLIENTS)],
+      many: [
+        () => own.writes(CLIENTS),
+        alone(CLIENTS),
+        [
+          `one connection, ${CLIENTS} rows a transaction`,
+          () => database.groups(CLIENTS, seconds),
+        ],
+        ...alike((loads) => loads.writes(CLIENTS)),
+      ],
     }, options);
   }
 }
@@ -100,6 +126,7 @@ export function startOrigin(
   servers: Servers,
   folder: string,
   options: readonly string[] = [],
+  checkout?: string,
 ): Promise<BenchServer> {
   const permissions = [
     "--lock=lib/databases/postgres/deno.lock",
@@ -107,7 +134,10 @@ export function startOrigin(
     `--allow-write=${folder}`,
     `--allow-env=${VARIABLES}`,
   ];
-  return servers.leased("native", options, { permissions });
+  return servers.leased("native", options, {
+    permissions,
+    ...(checkout === undefined ? {} : { checkout }),
+  });
 }
 
 export async function startNodes(
@@ -137,6 +167,11 @@ export function loadsOf({ port }: BenchServer, seconds: number) {
     return loadFigures(ran.count / ran.seconds, ran.latenciesMs);
   };
   const once = { seconds: Infinity, requests: KEYS };
+  const missed = async (connections: number): Promise<LoadFigures> => {
+    using client = new Client(await connectWhenOpen(port));
+    await client.ask("flush_all\r\n", "OK\r\n");
+    return await run("get", connections, { requests: KEYS });
+  };
   return {
     /** Stores all rows: the other loads read them. */
     async fill(): Promise<void> {
@@ -148,11 +183,9 @@ export function loadsOf({ port }: BenchServer, seconds: number) {
       return await run("get", CLIENTS);
     },
     /** Gets of rows that are not cached, by one client. */
-    async misses(): Promise<LoadFigures> {
-      using client = new Client(await connectWhenOpen(port));
-      await client.ask("flush_all\r\n", "OK\r\n");
-      return await run("get", 1, { requests: KEYS });
-    },
+    misses: () => missed(1),
+    /** Gets of rows that are not cached, by many clients. */
+    reads: (connections: number) => missed(connections),
     gets: (connections: number) => run("get", connections),
     writes: (connections: number) => run("set", connections),
   };

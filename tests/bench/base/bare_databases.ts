@@ -21,6 +21,8 @@ export interface BareDatabase extends AsyncDisposable {
   reads(seconds: number): Promise<LoadFigures>;
   /** Upserts rows, each in a transaction of its own. */
   writes(clients: number, seconds: number): Promise<LoadFigures>;
+  /** Upserts rows by one connection, so many in a transaction: rows a second, and times of transactions. */
+  groups(rows: number, seconds: number): Promise<LoadFigures>;
 }
 
 /** Names of columns as the servers' table has them. */
@@ -59,6 +61,14 @@ export function openSqlite(folder: string, keys: number): BareDatabase {
     url: `sqlite:${folder}/rows.db`,
     reads: (seconds) => measure(seconds, () => void read.get(any())),
     writes: (_clients, seconds) => measure(seconds, () => void write.run(any(), value)),
+    groups: async (rows, seconds) => {
+      const figures = await measure(seconds, () => {
+        bare.exec("BEGIN IMMEDIATE");
+        for (let row = 0; row < rows; row++) write.run(any(), value);
+        bare.exec("COMMIT");
+      });
+      return { ...figures, perSecond: figures.perSecond * rows };
+    },
     [Symbol.asyncDispose]: () => Promise.resolve(bare.close()),
   };
 }
@@ -79,6 +89,10 @@ export async function openPostgres(folder: string, keys: number): Promise<BareDa
     reads: `${pick}SELECT ${COLUMNS} FROM bare WHERE key = ${key};\n`,
     writes: `${pick}INSERT INTO bare (${COLUMNS}) VALUES (${key}, 0, '${VALUE}', 1) ${UPSERT};\n`,
   };
+  const upsertMany = (rows: number): string =>
+    `INSERT INTO bare (${COLUMNS}) SELECT DISTINCT ` +
+    `('key:' || lpad(floor(random() * ${keys})::text, 8, '0'))::bytea, 0, '${VALUE}'::bytea, 1 ` +
+    `FROM generate_series(1, ${rows}) ${UPSERT};\n`;
   const run = async (script: string, clients: number, seconds: number): Promise<LoadFigures> => {
     const place = await Deno.makeTempDir({ dir: folder });
     await Deno.writeTextFile(`${place}/script`, script);
@@ -96,6 +110,10 @@ export async function openPostgres(folder: string, keys: number): Promise<BareDa
     url,
     reads: (seconds) => run(scripts.reads, 1, seconds),
     writes: (clients, seconds) => run(scripts.writes, clients, seconds),
+    groups: async (rows, seconds) => {
+      const figures = await run(upsertMany(rows), 1, seconds);
+      return { ...figures, perSecond: figures.perSecond * rows };
+    },
     [Symbol.asyncDispose]: () => server.stop(),
   };
 }

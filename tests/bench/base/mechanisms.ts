@@ -29,6 +29,22 @@ export const MECHANISMS: Readonly<Record<string, readonly Change[]>> = {
   ]],
 };
 
+/** Mechanisms for the speed of rows. */
+export const ROW_MECHANISMS: Readonly<Record<string, readonly Change[]>> = {
+  "further-groups": [
+    ["lib/rows/write_queue.ts", "const GROUPS_MAX = 4;", "const GROUPS_MAX = 1;"],
+  ],
+  "further-group-min": [
+    ["lib/rows/write_queue.ts", "const FURTHER_GROUP_MIN = 16;", "const FURTHER_GROUP_MIN = 1;"],
+  ],
+  "overdue-groups": [
+    ["lib/rows/row_loop.ts", "const WRITES_WAIT_MS = 50;", "const WRITES_WAIT_MS = 3_600_000;"],
+  ],
+  "reads-at-once": [
+    ["lib/rows/row_loop.ts", "const READS_AT_ONCE = 3;", "const READS_AT_ONCE = 1;"],
+  ],
+};
+
 /** Folders and files that a server needs. */
 const SOURCES = [
   "deno.json",
@@ -46,7 +62,7 @@ export class CheckoutWithout implements Disposable {
   readonly folder: string;
 
   constructor(mechanism: string) {
-    const changes = MECHANISMS[mechanism]!;
+    const changes = { ...MECHANISMS, ...ROW_MECHANISMS }[mechanism]!;
     this.folder = Deno.makeTempDirSync({ prefix: `leased-without-${mechanism}-` });
     const from = SOURCES.map((name) => `${ROOT}/${name}`);
     const { success } = new Deno.Command("cp", { args: ["-R", ...from, this.folder] }).outputSync();
