@@ -14,7 +14,7 @@ import { Client, type LockOptions, type Section } from "./client.ts";
 import { CLIENT, type ClientOptions, STORE, type StoreOptions } from "./command_options.ts";
 import type { Home } from "./commands.ts";
 import { type Duration, expiryOf, msOf } from "./durations.ts";
-import { ABSENT_FLAG } from "./values/entries.ts";
+import { LOCK_PLACEHOLDER } from "./values/entries.ts";
 import { OutcomeUnknownError, RequestError, RowWriteError, TokenOutError } from "./errors.ts";
 import { loadFlow } from "./flows/load.ts";
 import {
@@ -522,14 +522,13 @@ export class Cache<Value = any> extends Client<Value> {
     key: string,
     options: LockOptions,
   ): Promise<Section<Value>> {
-    const placeholder = { bytes: new Uint8Array(0), flags: ABSENT_FLAG };
     for (let tries = 1;; tries++) {
       try {
         return await this.lock(key, options);
       } catch (error) {
         if (!(error instanceof TokenOutError) || tries === LOCK_TRIES) throw error;
         await this.call(() =>
-          requests.store(this.space.keyOf(key), placeholder, 0, { mode: "add" })
+          requests.store(this.space.keyOf(key), LOCK_PLACEHOLDER, 0, { mode: "add" })
         );
       }
     }

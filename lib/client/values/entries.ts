@@ -5,8 +5,8 @@ import { look } from "../requests.ts";
 import type { Entry, KeyState } from "../flows/steps.ts";
 import type { Request } from "../net/wire.ts";
 
-/** Client flag of an item that has no value: the row is absent, or the item exists only to be locked. */
-export const ABSENT_FLAG = 0x2_0000;
+/** Client flag of an item that has no value: the row is absent. */
+const ABSENT_FLAG = 0x2_0000;
 /** Client flag of an item with a trailer: a line end, the grace in seconds, then `tag=version` for each tag. */
 const TRAILER_FLAG = 0x4_0000;
 /** Plain reads do not see items with one of these flags: their trailer may forbid to serve them. */
@@ -19,6 +19,12 @@ const FOREIGN: Entry<never> = {
   value: undefined as never,
   graceSec: 0,
   versions: { "no tag": "0" },
+};
+
+/** An item that exists only to be locked: nobody takes it for a row, or for its absence. */
+export const LOCK_PLACEHOLDER: Encoded = {
+  bytes: Buffer.from("\n0 lock=0"),
+  flags: ABSENT_FLAG | TRAILER_FLAG,
 };
 
 /** Encodes a value with what decides whether it may be served. */
