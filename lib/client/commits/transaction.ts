@@ -1,4 +1,5 @@
 import { RolledBackError } from "../errors.ts";
+import type { Awaitable } from "../values/awaitable.ts";
 
 /** SQLSTATEs with which a COMMIT is refused: rolled back, serialization, deadlock, and broken constraints. */
 const REFUSED = /^(?:4000[012]|40P01|23...)$/;
@@ -20,7 +21,8 @@ const proven = new WeakSet<object>();
  *   synchronous, the promise settles with the database's answer. Of `pg`, `(sql) => client.query(sql)`; of postgres.js,
  *   `(sql) => reserved.unsafe(sql)`; of mysql2/promise, `(sql) => connection.query(sql)`; of node:sqlite and
  *   better-sqlite3, `(sql) => database.exec(sql)`.
- * @param fn Executes the statements of the transaction, on the same connection, and does not end it.
+ * @param fn Executes the statements of the transaction, on the same connection, and does not end it. Of node:sqlite and
+ *   better-sqlite3 it must return no promise, unless nobody else uses the connection meanwhile.
  * @example
  * ```ts
  * const database = new DatabaseSync(":memory:");
@@ -38,16 +40,20 @@ export function transaction<Result>(
 ): () => Promise<Result> {
   return async () => {
     let begun: unknown;
+    let result: Result;
     try {
-      begun = await execute("BEGIN");
+      begun = execute("BEGIN");
+      if (isPromise(begun)) begun = await begun;
     } catch (error) {
       throw rolledBack(error);
     }
-    let result: Result;
     try {
-      result = await fn();
+      const made = fn();
+      // Of a driver that answers at once no step may wait: others have the same connection.
+      result = isPromise(made) ? await made : made;
     } catch (error) {
-      const failure = await failureOfRollback(execute);
+      const failing = failureOfRollback(execute);
+      const failure = isPromise(failing) ? await failing : failing;
       // PostgreSQL, by its answer, commits nothing without COMMIT, whatever becomes of the connection. MySQL may: after
       // a deadlock that `fn` has swallowed, each statement is a transaction.
       const isCertain = failure === undefined || isEnded(failure) || commandOf(begun) === "BEGIN";
@@ -55,11 +61,15 @@ export function transaction<Result>(
     }
     let done: unknown;
     try {
-      done = await execute("COMMIT");
+      done = execute("COMMIT");
+      if (isPromise(done)) done = await done;
     } catch (error) {
       // A COMMIT of others that has failed may still take effect, and their ROLLBACK is answered all the same.
-      const isCertain = hasCode(error, REFUSED) || isEnded(error) ||
-        (hasCode(error, SQLITE) && await failureOfRollback(execute) === undefined);
+      let isCertain = hasCode(error, REFUSED) || isEnded(error);
+      if (!isCertain && hasCode(error, SQLITE)) {
+        const failing = failureOfRollback(execute);
+        isCertain = (isPromise(failing) ? await failing : failing) === undefined;
+      }
       throw isCertain ? rolledBack(error) : unproven(error);
     }
     // PostgreSQL's answer to the COMMIT of a transaction in which a statement has failed.
@@ -70,6 +80,10 @@ export function transaction<Result>(
   };
 }
 
+function isPromise<Value>(value: Promise<Value> | Value): value is Promise<Value> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === "function";
+}
+
 /** Whether an error says by itself that nothing was committed: a RolledBackError, or one of `transaction`. */
 export function provesRollback(error: unknown): boolean {
   if (error instanceof RolledBackError) return true;
@@ -77,14 +91,15 @@ export function provesRollback(error: unknown): boolean {
 }
 
 /** Rolls back. @returns Why not; undefined: the database has answered that it did. */
-async function failureOfRollback(
+function failureOfRollback(
   execute: (sql: "ROLLBACK") => unknown,
-): Promise<object | undefined> {
+): Awaitable<object | undefined> {
+  const failed = (cause: unknown): object => ({ cause });
   try {
-    await execute("ROLLBACK");
-    return undefined;
+    const done = execute("ROLLBACK");
+    return isPromise(done) ? done.then(() => undefined, failed) : undefined;
   } catch (error) {
-    return { cause: error };
+    return failed(error);
   }
 }
 

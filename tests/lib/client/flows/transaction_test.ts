@@ -206,3 +206,31 @@ Deno.test("transactions of PostgreSQL prove their outcome by postgres.js", {
     await sql.end({ timeout: 5 });
   }
 });
+
+Deno.test("before SQLite nobody else's statement comes into a transaction", async () => {
+  await using server = await startLeased();
+  await using cache = new Cache(`127.0.0.1:${server.port}`);
+  using database = new DatabaseSync(":memory:");
+  database.exec("CREATE TABLE seat (id INTEGER PRIMARY KEY, name TEXT)");
+  const execute = (sql: string): void => database.exec(sql);
+  const failing = transaction(execute, () => {
+    database.exec("INSERT INTO seat VALUES (1, 'undone')");
+    throw new Error("no seats");
+  })();
+  // A step of the application that has the same connection, and comes while the transaction could wait.
+  database.exec("INSERT INTO seat VALUES (2, 'of another request')");
+  await assertRejects(() => failing, Error, "no seats");
+  const names = (): unknown[] =>
+    database.prepare("SELECT name FROM seat ORDER BY id").all().map(({ name }) => name);
+  assertEquals(names(), ["of another request"]);
+  for (const form of ["leases", "tokens"] as const) {
+    await Promise.all([3, 4, 5].map((number) =>
+      cache.put(
+        "seats",
+        transaction(execute, () => database.exec(`INSERT INTO seat VALUES (NULL, '${number}')`)),
+        { form, limitMs: 20_000 },
+      )
+    ));
+  }
+  assertEquals(names().length, 7);
+});
