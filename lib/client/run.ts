@@ -97,6 +97,8 @@ export class Run<Value> {
   readonly #settings: Settings;
   readonly #application: Application<Value>;
   #loading: Promise<Loaded<Value>> | undefined;
+  /** When the last sleep or the commit has ended, or the flow has begun. */
+  #sinceMs = performance.now();
   /** By key that this flow loads anew, the id of its claim. */
   readonly #claims = new Map<string, string>();
 
@@ -142,9 +144,9 @@ export class Run<Value> {
         return this.#answer(step.key, step.outcome);
       case "sleep":
         this.#count("waits", []);
-        return sleep(step.ms, this.#context.closing);
+        return this.#sleep(step.ms);
       case "commit":
-        return Promise.resolve(this.#application.commit!());
+        return this.#commit();
       case "invalidate":
         return this.#invalidate(step.keys);
       case "takeToken":
@@ -155,6 +157,22 @@ export class Run<Value> {
         return this.#writeRow(step.key, step.id);
       case "endToken":
         return this.#context.call(requests.endToken(step.key, step.id));
+    }
+  }
+
+  /** @returns Ms since the sleep before, or since the commit has ended or the flow begun. */
+  async #sleep(ms: number): Promise<number> {
+    await sleep(ms, this.#context.closing);
+    const sinceMs = this.#sinceMs;
+    this.#sinceMs = performance.now();
+    return this.#sinceMs - sinceMs;
+  }
+
+  async #commit(): Promise<unknown> {
+    try {
+      return await this.#application.commit!();
+    } finally {
+      this.#sinceMs = performance.now();
     }
   }
 

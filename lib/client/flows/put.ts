@@ -61,13 +61,14 @@ export function* invalidateFlow(
   limitMs: number,
 ): ClientFlow<unknown, Unfinished<string> | undefined> {
   const pauses = pausesFor(limitMs);
+  let spentMs: number | undefined;
   for (let items = keys;;) {
     const failed = yield* step({ kind: "invalidate", keys: items });
     if (failed.size === 0) return undefined;
     items = [...failed.keys()];
-    const pause = pauses.next();
+    const pause = pauses.next(spentMs);
     if (pause.done) return { items, cause: [...failed.values()][0] };
-    yield* step({ kind: "sleep", ms: pause.value });
+    spentMs = yield* step({ kind: "sleep", ms: pause.value });
   }
 }
 
@@ -118,6 +119,7 @@ export function* takeToken(
   limitMs: number,
 ): ClientFlow<unknown, string> {
   const pauses = pausesFor(limitMs);
+  let spentMs: number | undefined;
   for (;;) {
     let failure: unknown;
     try {
@@ -129,9 +131,9 @@ export function* takeToken(
       if (error instanceof UnsupportedError) throw error;
       failure = error;
     }
-    const pause = pauses.next();
+    const pause = pauses.next(spentMs);
     if (pause.done) throw failure;
-    yield* step({ kind: "sleep", ms: pause.value });
+    spentMs = yield* step({ kind: "sleep", ms: pause.value });
   }
 }
 
@@ -141,6 +143,7 @@ export function* releaseFlow(
   limitMs: number,
 ): ClientFlow<unknown, Unfinished<Token> | undefined> {
   const pauses = pausesFor(limitMs);
+  let spentMs: number | undefined;
   for (let items = tokens;;) {
     const left: Token[] = [];
     let cause: unknown;
@@ -154,20 +157,21 @@ export function* releaseFlow(
     }
     if (left.length === 0) return undefined;
     items = left;
-    const pause = pauses.next();
+    const pause = pauses.next(spentMs);
     if (pause.done) return { items, cause };
-    yield* step({ kind: "sleep", ms: pause.value });
+    spentMs = yield* step({ kind: "sleep", ms: pause.value });
   }
 }
 
-/** Growing pauses in ms, `limitMs` together. */
-export function* pausesFor(limitMs: number): Generator<number, void> {
+/**
+ * Growing pauses in ms: with the attempts between them they take `limitMs` together. Each is given, by `next`, the time
+ * that the one before it took with the attempt before that, in ms; by default the pause alone.
+ */
+export function* pausesFor(limitMs: number): Generator<number, void, number | undefined> {
   let pauseMs = FIRST_PAUSE_MS;
-  for (
-    let left = limitMs;
-    left > 0;
-    left -= pauseMs, pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX)
-  ) {
-    yield Math.min(pauseMs, left);
+  for (let leftMs = limitMs; leftMs > 0; pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX)) {
+    const ms = Math.min(pauseMs, leftMs);
+    const spentMs = yield ms;
+    leftMs -= Math.max(ms, spentMs ?? 0);
   }
 }

@@ -23,6 +23,7 @@ export function* putRowFlow(
 ): ClientFlow<unknown, RowEnd> {
   const id = yield* takeToken(key, owner, limitMs);
   const pauses = pausesFor(limitMs);
+  let spentMs: number | undefined;
   let isUncertain = false;
   for (;;) {
     const reply = yield* step({ kind: "writeRow", key, id });
@@ -42,12 +43,12 @@ export function* putRowFlow(
         isUncertain = true;
         cause = reply.cause;
     }
-    const pause = pauses.next();
+    const pause = pauses.next(spentMs);
     if (pause.done) {
       if (reply.state === "unknown") return { outcome: "unknown", id, cause };
       return yield* settleRowFlow(key, id, cause, limitMs, isUncertain);
     }
-    yield* step({ kind: "sleep", ms: pause.value });
+    spentMs = yield* step({ kind: "sleep", ms: pause.value });
   }
 }
 
@@ -65,6 +66,7 @@ export function* settleRowFlow(
   isUncertain: boolean,
 ): ClientFlow<unknown, RowEnd> {
   const pauses = pausesFor(limitMs);
+  let spentMs: number | undefined;
   for (;;) {
     let reason = cause;
     try {
@@ -78,8 +80,8 @@ export function* settleRowFlow(
     } catch (error) {
       reason = error;
     }
-    const pause = pauses.next();
+    const pause = pauses.next(spentMs);
     if (pause.done) return { outcome: "unknown", id, cause: reason };
-    yield* step({ kind: "sleep", ms: pause.value });
+    spentMs = yield* step({ kind: "sleep", ms: pause.value });
   }
 }

@@ -123,7 +123,8 @@ export interface StepResults<Value> {
   readonly unclaim: void;
   readonly offer: void;
   readonly answer: void;
-  readonly sleep: void;
+  /** Ms since the sleep before, or since the commit has ended or the flow begun; undefined: the pause itself. */
+  readonly sleep: number | undefined;
   readonly commit: unknown;
   /** By key that was not invalidated, the reason. */
   readonly invalidate: ReadonlyMap<string, unknown>;

@@ -3,9 +3,15 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { channel } from "node:diagnostics_channel";
 import { textCodec } from "../../../../lib/client/values/codecs.ts";
 import { ConnectionError, ServerError, ValueTooLargeError } from "../../../../lib/client/errors.ts";
-import type { ClientFlow, Step } from "../../../../lib/client/flows/steps.ts";
+import { type ClientFlow, type Step, step } from "../../../../lib/client/flows/steps.ts";
 import { type LoadOptions, settingsOf } from "../../../../lib/client/load_options.ts";
-import { type Application, FlowCounters, Run, sleep } from "../../../../lib/client/run.ts";
+import {
+  type Application,
+  type FlowContext,
+  FlowCounters,
+  Run,
+  sleep,
+} from "../../../../lib/client/run.ts";
 import { TextWire } from "../../../../lib/client/net/text_wire.ts";
 import type { Request } from "../../../../lib/client/net/wire.ts";
 import { bytesOf, textOf } from "../../../support/sessions/side.ts";
@@ -183,9 +189,10 @@ Deno.test("answers are counted by their origin; pauses are, and loads by their k
     const done = await execute({ kind: "answer", key: "k", outcome }, {}, { application });
     assertEquals([done, given], [[[], undefined, counts], ["k", outcome]]);
   }
-  assertEquals(await execute({ kind: "sleep", ms: 1 }), [[], undefined, { waits: 1 }]);
-  const hour = { kind: "sleep", ms: 3_600_000 } as const;
-  assertEquals(await execute(hour, {}, { isClosing: true }), [[], undefined, { waits: 1 }]);
+  for (const [ms, isClosing] of [[1, false], [3_600_000, true]] as const) {
+    const [sent, spentMs, counts] = await execute({ kind: "sleep", ms }, {}, { isClosing });
+    assertEquals([sent, typeof spentMs, counts], [[], "number", { waits: 1 }]);
+  }
   const rows = new Map([["a", "A"]]);
   const load: NonNullable<Application<string>["load"]> = (keys, control) => {
     assertEquals([keys, control.ttlSec, control.keep, control.signal.aborted], [
@@ -309,4 +316,30 @@ Deno.test("a pause ends with its signal, and leaves no listener", async () => {
   assertEquals(listeners.splice(0), ["+abort", "-abort"]);
   await sleep(3_600_000, noted);
   assertEquals(listeners, []);
+});
+
+Deno.test("a sleep tells the time since the sleep before, or since the commit", async () => {
+  const { now } = performance;
+  let nowMs = 100;
+  try {
+    performance.now = () => nowMs;
+    const context = {
+      closing: AbortSignal.abort(),
+      counters: new FlowCounters(),
+    } as unknown as FlowContext<string>;
+    const run = new Run<string>(context, settingsOf({}), { commit: () => void (nowMs += 5_000) });
+    await run.drive((function* (): ClientFlow<string, void> {
+      const first = step<string, "sleep">({ kind: "sleep", ms: 1 });
+      nowMs += 30;
+      assertEquals(yield* first, 30);
+      const again = step<string, "sleep">({ kind: "sleep", ms: 1 });
+      nowMs += 7;
+      assertEquals(yield* again, 7);
+      yield* step<string, "commit">({ kind: "commit" });
+      nowMs += 2;
+      assertEquals(yield* step<string, "sleep">({ kind: "sleep", ms: 1 }), 2);
+    })());
+  } finally {
+    performance.now = now;
+  }
 });

@@ -2,6 +2,7 @@ import { UnsupportedError } from "../../../../lib/client/errors.ts";
 import { assert, assertEquals } from "@std/assert";
 import {
   CommitError,
+  invalidateFlow,
   pausesFor,
   putWithLeases,
   putWithTokens,
@@ -18,6 +19,30 @@ Deno.test("pauses double from 10 to 500 ms; the last one ends with the limit", (
   assertEquals([...pausesFor(10)], [10]);
   assertEquals([...pausesFor(31)], [10, 20, 1]);
   assertEquals([...pausesFor(1_700)], [10, 20, 40, 80, 160, 320, 500, 500, 70]);
+});
+
+Deno.test("the time of the attempts is a part of the limit", () => {
+  const pauses = pausesFor(2_500);
+  assertEquals(pauses.next().value, 10);
+  assertEquals(pauses.next(1_010).value, 20);
+  assertEquals(pauses.next(1_020).value, 40);
+  assertEquals(pauses.next(430).value, 40, "40 ms are left");
+  assertEquals(pauses.next(1), { done: true, value: undefined });
+  // A clock that jumps back gives no more time.
+  const short = pausesFor(30);
+  assertEquals([short.next().value, short.next(-5).value, short.next(0).done], [10, 20, true]);
+});
+
+Deno.test("a put at a silent server ends when its limit is over", () => {
+  const lost = new Map([["a", new Error("no reply")]]);
+  const flow = invalidateFlow(["a"], 2_500);
+  const kinds: string[] = [];
+  for (let next = flow.next(); !next.done;) {
+    const { kind } = next.value;
+    kinds.push(kind);
+    next = flow.next((kind === "sleep" ? 1_000 : lost) as never);
+  }
+  assertEquals(kinds.filter((kind) => kind === "invalidate").length, 4);
 });
 
 Deno.test("the steps of put with leases: only keys without an answer are asked again", () => {
