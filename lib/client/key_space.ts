@@ -1,4 +1,4 @@
-import { keyBytes, oneOrMore, prefixedBytes } from "./checks.ts";
+import { keyBytes, oneOrMore, prefixedBytes, shown } from "./checks.ts";
 
 const TAG_PREFIX = "tag:";
 const NAMESPACE_PREFIX = "namespace:";
@@ -9,7 +9,7 @@ const KEY_BYTES_MIN = 50;
 export class KeySpace {
   /** Stands before all keys and tags of the cache. */
   readonly #prefix: string;
-  /** The names of the namespace and of those around it, a colon behind each. */
+  /** The names of the namespaces, outer ones first: a slash between two, a colon behind the last. */
   readonly #path: string;
   /** The keys of the tags that all values have: of the namespace, last, and of those around it. */
   readonly tags: readonly string[];
@@ -49,10 +49,16 @@ export class KeySpace {
     return [...new Set(oneOrMore("tags", tags))].map((tag) => prefixedBytes("tag", prefix, tag));
   }
 
-  /** Returns the keys of a namespace. @throws RangeError, TypeError: the name is no part of a key. */
+  /**
+   * Returns the keys of a namespace.
+   *
+   * @throws RangeError, TypeError: the name is no part of a key, or has a colon or a slash. With them, a key of one
+   *   namespace could be that of another.
+   */
   within(name: string): KeySpace {
     const before = TAG_PREFIX + this.#prefix + NAMESPACE_PREFIX;
-    const tag = prefixedBytes("name", before + this.#path, name);
+    const tag = prefixedBytes("name", before + this.#path.replace(/:$/, "/"), name);
+    if (/[:/]/.test(name)) throw new RangeError(`name ${shown(name)}: ":" and "/" are not allowed`);
     return new KeySpace(this.#prefix, `${tag.slice(before.length)}:`, [...this.tags, tag]);
   }
 }

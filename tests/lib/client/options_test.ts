@@ -299,11 +299,18 @@ Deno.test("keys of claims, tags and namespaces leave room for what is added", ()
   assertEquals(shop.keyOf("k"), "sh\xc3\xb6p:k");
   assertEquals(shop.tagsOf("t"), ["tag:sh\xc3\xb6p:t"]);
   const inner = shop.within("a").within("ä");
-  assertEquals(inner.keyOf("k"), "sh\xc3\xb6p:a:\xc3\xa4:k");
+  assertEquals(inner.keyOf("k"), "sh\xc3\xb6p:a/\xc3\xa4:k");
   const [outerTag, innerTag] = inner.tags;
   assertEquals(outerTag, "tag:sh\xc3\xb6p:namespace:a");
-  assertEquals(innerTag, "tag:sh\xc3\xb6p:namespace:a:\xc3\xa4");
+  assertEquals(innerTag, "tag:sh\xc3\xb6p:namespace:a/\xc3\xa4");
   assertEquals(inner.tagsOf("t"), shop.tagsOf("t"));
+  for (const name of ["a:b", ":", "a/b", "/"]) {
+    assertThrows(
+      () => shop.within(name),
+      RangeError,
+      `name "${name}": ":" and "/" are not allowed`,
+    );
+  }
   assertEquals(keyOf(244, plain, shop).length, 250);
   assertThrows(() => keyOf(245, plain, shop), RangeError, "244 are allowed");
   assertThrows(() => keyOf(239, claimed[0], shop), RangeError, "238 are allowed");

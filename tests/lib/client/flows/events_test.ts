@@ -298,7 +298,7 @@ Deno.test("a cache and its namespaces have the same events, with whole keys", as
   };
   const lost = await part.put("k", lose, TOKENS).catch((error) => error);
   assert(lost instanceof OutcomeUnknownError, `${lost}`);
-  assertEquals(seen, new Array(2).fill("shop:tenant:é:k"));
+  assertEquals(seen, new Array(2).fill("shop:tenant/é:k"));
   assertEquals([cache.counters.tokensOut, part.counters.tokensOut], [1, 1]);
   assertEquals([cache.isUp(), part.isUp()], [true, true]);
   await lost.resolve();
