@@ -5,7 +5,7 @@ import type { Duration } from "./durations.ts";
 
 /** Options of a client. */
 export interface ClientOptions<Value> extends LinkOptions {
-  /** Turns values into bytes. Default: JSON. */
+  /** Turns values into bytes. Default: JSON, which has no Date and no Map: see `structuredCodec`. */
   readonly codec?: Codec<Value>;
   /** Connections to each server, 1 to 64. Default 1. */
   readonly connections?: number;

@@ -1,8 +1,8 @@
 import { checkNumber, shown } from "./checks.ts";
 
 /**
- * A time: a number in the unit that its option's name ends with, or a text with a unit, as "1500ms", "30s", "10m",
- * "2h" or "7d".
+ * A time: a number in the unit that its option's name ends with, or a text with a unit, as "500ms", "30s", "10m", "2h"
+ * or "7d". Options in seconds take whole ones only.
  */
 export type Duration = number | `${number}${"ms" | "s" | "m" | "h" | "d"}`;
 

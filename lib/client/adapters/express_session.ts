@@ -42,7 +42,7 @@ const TTL_DEFAULT = "1d";
  * ```
  */
 export function sessionStore<Base extends object>(
-  session: { readonly Store: new () => Base },
+  session: { readonly Store: abstract new () => Base },
   servers: string | readonly string[],
   options: SessionStoreOptions = {},
 ): Base & SessionStore {
@@ -80,7 +80,8 @@ export function sessionStore<Base extends object>(
     destroy: (id, callback) => answer(destroy(id), callback),
     close: () => client.close(),
   };
-  return Object.assign(new session.Store(), methods);
+  const Store = session.Store as new () => Base;
+  return Object.assign(new Store(), methods);
 }
 
 /** Returns a session's time to live; null: it is over. */

@@ -118,7 +118,9 @@ function checkLogin(login: Login): void {
  * @throws RangeError, TypeError: it is none of them.
  */
 export function addressOf(name: string): Address {
-  checkText("server", name);
+  if (typeof name !== "string") {
+    throw new TypeError(`server ${shown(name)}: expected a text, as "host:port" or "/path"`);
+  }
   if (/^\/[^\0]+$/.test(name)) return { path: name };
   const [, bracketed, plain, port] =
     /^(?:\[([^\s/\0]+)\]|([^:\s/\0[\]]+))(?::(\d{1,5}))?$/.exec(name) ?? [];

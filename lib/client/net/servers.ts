@@ -44,7 +44,7 @@ export class Servers {
       up: (server) => this.listeners.emit("up", { server }),
     };
     const weighted = [servers].flat().map((each) => {
-      const isWeighted = typeof each === "object" && each !== null;
+      const isWeighted = typeof each === "object" && each !== null && "server" in each;
       const { server, weight } = isWeighted ? each : { server: each, weight: 1 };
       const address = addressOf(server);
       const name = nameOf(address);

@@ -349,6 +349,11 @@ Deno.test("names of servers, groups of keys and options are checked when they ar
     const client = new Cache("a");
     assertThrows(() => client.serverNameOf(each as string), Error, "key");
     if (each !== "") assertThrows(() => client.namespace(each as string), Error, "name");
+    assertThrows(
+      () => new Client({ host: "a", port: 1 } as unknown as string),
+      TypeError,
+      "host:port",
+    );
     for (const method of ["on", "off"] as const) {
       assertThrows(
         () => client[method](each as "up", () => {}),

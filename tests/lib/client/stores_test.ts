@@ -6,7 +6,8 @@ import { testServers } from "./servers.ts";
 
 // tests/lib/client/host_applications.mjs has the libraries themselves.
 
-class Base {
+/** As the types of express-session have it. */
+abstract class Base {
   readonly isBase = true;
 }
 
