@@ -459,7 +459,8 @@ export class Cache<Value = any> extends Client<Value> {
    */
   namespace(name: string, defaults: LoadDefaults = {}): Namespace<Value> {
     checkOptions(defaults as object, LOAD_DEFAULTS);
-    const options = { ...this.#options, ...defaults };
+    const given = Object.entries(defaults).filter(([, value]) => value !== undefined);
+    const options = { ...this.#options, ...Object.fromEntries(given) };
     return new Namespace(this.servers, options, { space: this.space.within(name) }, this.#shared);
   }
 

@@ -215,12 +215,13 @@ testServers("what holds for calls that do not say otherwise", async (address) =>
     return "v";
   });
   await cache.increment("n", 1, { initial: 1 });
+  await cache.namespace("plain", { ttlSec: undefined } as object).set("set", "v");
   const quick = cache.namespace("quick", { ttlSec: 100, graceSec: 100 });
   await quick.set("set", "v");
   await quick.getOrLoad("loaded", () => "v");
   const left: Record<string, number> = {
     ...{ set: 600, own: 7200, many: 600, loaded: 4200, other: 300, control: 3900, n: 600 },
-    ...{ "quick:set": 100, "quick:loaded": 200 },
+    ...{ "plain:set": 600, "quick:set": 100, "quick:loaded": 200 },
   };
   for (const [key, sec] of Object.entries(left)) {
     assertEquals(await leftOf(`shop:${key}`), sec, key);
