@@ -13,7 +13,8 @@ const TRAILER_FLAG = 0x4_0000;
 export const FLOW_FLAGS = ABSENT_FLAG | TRAILER_FLAG;
 const NEW_LINE = 10;
 const EMPTY = new Uint8Array(0);
-const TRAILER = /^\d{1,10}(?: \S+=\d+)*$/;
+/** Tags are bytes, one character a byte: `\S` would refuse A0, as of "à". */
+const TRAILER = /^\d{1,10}(?: [^ ]+=\d+)*$/;
 /** No tags have these versions, so the item is loaded anew: another program has used the flag. */
 const FOREIGN: Entry<never> = {
   value: undefined as never,

@@ -252,3 +252,21 @@ testServers(
     assertEquals(one.serverNameOf("k"), address);
   },
 );
+
+testServers("tags and namespaces have any name", async (address) => {
+  await using cache = new Cache<string>(address, { codec: textCodec });
+  // Bytes of these names are blanks in Unicode, or stand in trailers.
+  for (const name of ["à", "Р", "😠", "\u2028", "a=1", "=", "a,b"]) {
+    const space = cache.namespace(name);
+    assertEquals(await space.set("k", name), true);
+    assertEquals(await space.get("k"), name);
+    await space.invalidate();
+    assertEquals(await space.get("k"), undefined, name);
+    let loads = 0;
+    const read = (): Promise<string | undefined> =>
+      cache.getOrLoad(`of ${name}`.replace(" ", "-"), () => `${++loads}`, { tags: [name] });
+    assertEquals([await read(), await read()], ["1", "1"], name);
+    await cache.invalidateTags(name);
+    assertEquals(await read(), "2", name);
+  }
+});
