@@ -229,9 +229,9 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
         this.#options,
         (request) => {
           if (this.servers.of(request.key) === server) return connection.send(request);
-          throw new RangeError(
-            `key ${request.key}: expected a key of ${server.name}, where the lock of ${key} is`,
-          );
+          const message =
+            `key ${request.key}: expected a key of ${server.name}, where the lock of ${key} is`;
+          return Promise.reject(new RangeError(message));
         },
         reply.fence,
         lost.signal,

@@ -270,3 +270,26 @@ testServers("tags and namespaces have any name", async (address) => {
     assertEquals(await read(), "2", name);
   }
 });
+
+Deno.test("a lock's section in a namespace whose tag is on another server", async () => {
+  await using one = await startLeased();
+  await using other = await startLeased();
+  const addresses = [one, other].map(({ port }) => `127.0.0.1:${port}`);
+  await using cache = new Cache<string>(addresses, { codec: textCodec });
+  const numbers = Array.from({ length: 100 }, (_, number) => number);
+  const name = `n${
+    numbers.find((each) => cache.serverNameOf(`tag:namespace:n${each}`) === addresses[1])
+  }`;
+  const space = cache.namespace(name);
+  const [key, far] = addresses.map((address) =>
+    `k${numbers.find((each) => space.serverNameOf(`k${each}`) === address)}`
+  ) as [string, string];
+  await space.withLock(key, async (section) => {
+    assertEquals(await section.set(key, "v"), true);
+    assertEquals(await section.get(key), "v");
+    // The tag's server does not answer: that, too, is nobody's error but the caller's.
+    await other[Symbol.asyncDispose]();
+    await assertRejects(() => section.get(far), RangeError, `expected a key of ${addresses[0]}`);
+    await assertRejects(() => space.get(key));
+  });
+});
