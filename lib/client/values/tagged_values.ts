@@ -89,7 +89,7 @@ export class TaggedValues<Value> {
   /** Whether there is a value, whatever the codec makes of it. */
   async has(key: string, current?: Versions): Promise<boolean> {
     const item = await this.#itemOf(key);
-    return item !== undefined && await this.#isValidItem(item, current ?? await this.versions());
+    return item !== undefined && await this.#isValidItem(item, current);
   }
 
   /** Stores a value, which has the tags. */
@@ -100,20 +100,24 @@ export class TaggedValues<Value> {
     how: { readonly mode: "set" | "add" | "replace"; readonly cas?: string | undefined },
     versions: Promise<Versions> = this.versions(),
   ): Promise<requests.Stored> {
-    const current = await versions;
-    const tagged = withTrailer(encoded, 0, current);
+    let current = await versions;
     const { mode, cas } = how;
     if (mode === "set") {
       // The tags may have been invalidated since the id was read.
       if (cas !== undefined && !await this.has(key, current)) return "missing";
-      return await this.#send(requests.store(key, tagged, expiry, { cas }));
+      return await this.#send(
+        requests.store(key, withTrailer(encoded, 0, current), expiry, { cas }),
+      );
     }
     // An item that is there may be none for readers.
     for (let tries = 0; tries < TRIES; tries++) {
       const item = await this.#itemOf(key);
+      // The tags may have been invalidated before the item was stored: to older versions it would be none.
+      if (item !== undefined) current = await this.versions();
       const isThere = item !== undefined && await this.#isValidItem(item, current);
       if (isThere !== (mode === "replace")) return "refused";
       const condition = item === undefined ? { mode } : { cas: item.cas };
+      const tagged = withTrailer(encoded, 0, current);
       const stored = await this.#send(requests.store(key, tagged, expiry, condition));
       if (stored === "stored" || stored === "refused") return stored;
     }
@@ -124,7 +128,7 @@ export class TaggedValues<Value> {
   async extend(key: string, mode: "append" | "prepend", bytes: Uint8Array): Promise<boolean> {
     for (let tries = 0; tries < TRIES; tries++) {
       const item = await this.#itemOf(key);
-      if (item === undefined || !await this.#isValidItem(item, await this.versions())) return false;
+      if (item === undefined || !await this.#isValidItem(item)) return false;
       const end = trailerAt(item);
       const [value, trailer] = [item.bytes.subarray(0, end), item.bytes.subarray(end)];
       const parts = mode === "append" ? [value, bytes, trailer] : [bytes, value, trailer];
@@ -138,10 +142,12 @@ export class TaggedValues<Value> {
   }
 
   async #itemOf(key: string): Promise<requests.Item | undefined> {
-    return await this.#send(requests.get(key, (item) => ({ ...item, bytes: item.bytes.slice() })));
+    return await this.#send(
+      requests.get(key, (item) => ({ ...item, bytes: new Uint8Array(item.bytes) })),
+    );
   }
 
-  async #isValidItem(item: requests.Item, current: Versions): Promise<boolean> {
+  async #isValidItem(item: requests.Item, current: Versions = NO_TAGS): Promise<boolean> {
     return await this.#isValid(await decodeEntry(PRESENT, item), item.leftSec, current);
   }
 
