@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import {
+  bytesCodec,
   Cache,
   type Codec,
   compressed,
@@ -163,4 +164,30 @@ testServers("a schema: what does not fit is loaded anew", async (address) => {
     const wrong = schema as unknown as StandardSchema<string>;
     assertThrows(() => validated(jsonCodec, wrong), TypeError, "validate of the schema");
   }
+});
+
+Deno.test("values outlive the bytes that they were decoded from", async () => {
+  const bytes = Uint8Array.from({ length: 5_000 }, (_, at) => at % 7);
+  const codecs: readonly Codec<Uint8Array>[] = [
+    bytesCodec,
+    structuredCodec,
+    compressed(bytesCodec),
+    compressed(structuredCodec, { asyncBytes: 0 }),
+  ];
+  for (const [index, codec] of codecs.entries()) {
+    const encoded = await codec.encode(bytes);
+    const received = new Uint8Array(encoded.bytes);
+    const decoded = codec.decode(received, encoded.flags);
+    received.fill(0);
+    assertEquals(await decoded, bytes, `codec ${index}`);
+  }
+});
+
+Deno.test("a codec that compresses is not compressed once more", async () => {
+  const value = "x".repeat(100_000);
+  const once = compressed(textCodec);
+  const twice = compressed(once, { minBytes: 1 });
+  const encoded = await twice.encode(value);
+  assertEquals(encoded, await once.encode(value));
+  assertEquals(await twice.decode(encoded.bytes, encoded.flags), value);
 });
