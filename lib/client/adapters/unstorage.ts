@@ -66,7 +66,7 @@ export function unstorageDriver(options: UnstorageDriverOptions): UnstorageDrive
     },
     removeItem: async (key) => void await values.delete(key),
     getKeys: () => Promise.resolve([]),
-    clear: (base = "") => values.clear(base.replace(/:+$/, "")),
+    clear: (base = "") => values.clear(base.replace(/:$/, "")),
     dispose: () => values.close(),
   };
 }

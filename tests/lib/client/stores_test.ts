@@ -78,6 +78,8 @@ testServers("items of unstorage: their times, and a driver's clear", async (addr
     { key: "none", value: null },
   ]);
   assertEquals([await driver.hasItem("a:b"), await driver.hasItem("none")], [true, false]);
+  await driver.clear("a::");
+  assertEquals(await driver.getItem("a:b"), "1", "not below a part that is empty");
   await driver.clear("a:");
   assertEquals([await driver.getItem("a:b"), await other.getItem("a:b")], [null, "4"]);
   assertEquals(await driver.getItem("short"), "2");
