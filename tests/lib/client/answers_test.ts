@@ -80,6 +80,19 @@ Deno.test("reads end with the first error and ask no more; stores go on", async 
   assertEquals([keys, result], [["0"], 1_199]);
 });
 
+Deno.test("stores of which some are answered before the signal aborts end with its reason", async () => {
+  const manual = new ManualParts([1, 1]);
+  const controller = new AbortController();
+  const all = manyAnswers(manual.parts, ({ length }) => length, controller.signal).catch((error) =>
+    error
+  );
+  await manual.answer(1);
+  const reason = new Error("too late");
+  controller.abort(reason);
+  await manual.answer(1, reason);
+  assertEquals(await all, reason);
+});
+
 testServers("calls of more bytes than may wait for a connection", async (address) => {
   await using client = new Client<string>(address, { codec: textCodec, queueBytesMax: 9 * MIB });
   const value = "x".repeat(500_000);

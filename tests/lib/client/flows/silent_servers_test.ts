@@ -2,7 +2,13 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { linkOf } from "../../../../lib/client/net/address.ts";
 import { Connection } from "../../../../lib/client/net/connection.ts";
-import { Cache, Client, ConnectionError, TimeoutError } from "../../../../lib/client/mod.ts";
+import {
+  Cache,
+  Client,
+  ConnectionError,
+  ServerError,
+  TimeoutError,
+} from "../../../../lib/client/mod.ts";
 import * as requests from "../../../../lib/client/requests.ts";
 import { ScriptedPeer } from "../../../support/servers/scripted_peer.ts";
 import { until } from "../../../support/servers/server_process.ts";
@@ -68,7 +74,8 @@ Deno.test("replies that arrive while the application is busy are in time", async
   }
 });
 
-Deno.test("of the callers of one key, one waits for a server that is tried again", async () => {
+/** Callers of one key, and a server that was down and falls silent. @param isAsked It has answered with an error. */
+async function callersOfOneKey(isAsked: boolean): Promise<void> {
   let reply: () => string[] = () => ["close"];
   await using peer = new ScriptedPeer(() => reply());
   await using cache = new Cache<string>(`127.0.0.1:${peer.port}`, {
@@ -83,6 +90,10 @@ Deno.test("of the callers of one key, one waits for a server that is tried again
   assertEquals(await read(), "row");
   await until(() => !cache.isUp());
   await new Promise((resolve) => setTimeout(resolve, 5));
+  if (isAsked) {
+    reply = () => ["SERVER_ERROR busy\r\n"];
+    await assertRejects(() => cache.get("k"), ServerError);
+  }
   reply = () => [];
   const [first, ...others] = Array.from({ length: 10 }, read);
   let isAnswered = false;
@@ -92,4 +103,10 @@ Deno.test("of the callers of one key, one waits for a server that is tried again
   assertEquals([isAnswered, loads], [false, 3]);
   await cache.close();
   await answered;
+}
+
+Deno.test("of the callers of one key, one waits for a server that is tried again", async () => {
+  await callersOfOneKey(false);
+  // On the connection that has got an error.
+  await callersOfOneKey(true);
 });

@@ -10,7 +10,9 @@ import {
   structuredCodec,
   textCodec,
   validated,
+  ValueTooLargeError,
 } from "../../../../lib/client/mod.ts";
+import { Encoder } from "../../../../lib/client/values/encoder.ts";
 import { randomFrom } from "../../../support/random.ts";
 import { roundsOf } from "../../../support/rounds.ts";
 import { drawSeed, withSeed } from "../../../support/seed.ts";
@@ -190,4 +192,22 @@ Deno.test("a codec that compresses is not compressed once more", async () => {
   const encoded = await twice.encode(value);
   assertEquals(encoded, await once.encode(value));
   assertEquals(await twice.decode(encoded.bytes, encoded.flags), value);
+});
+
+Deno.test("values that are not sent: nobody gets the failure of a codec's promise", async () => {
+  const encode = (): Promise<never> => Promise.reject(new Error("no encode"));
+  await using cache = new Cache<string>("127.0.0.1:1", {
+    codec: { encode, decode: textCodec.decode },
+  });
+  const wrongKey = (): Promise<unknown> => cache.setMany([["k", "v"], ["a key", "v"]]);
+  await assertRejects(wrongKey, RangeError, "blanks");
+  const signal = AbortSignal.abort(new Error("too late"));
+  await assertRejects(() => cache.setMany([["k", "v"]], { signal }), Error, "too late");
+  await later(0);
+});
+
+Deno.test("a value of valueBytesMax is encoded, a longer one is not", () => {
+  const encoder = new Encoder(bytesCodec, 10);
+  assertEquals(encoder.encode("k", new Uint8Array(10)), { bytes: new Uint8Array(10), flags: 0 });
+  assertThrows(() => encoder.encode("k", new Uint8Array(11)), ValueTooLargeError, "11 bytes");
 });

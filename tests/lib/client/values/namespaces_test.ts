@@ -1,5 +1,12 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { Cache, LockedError, type Namespace, textCodec } from "../../../../lib/client/mod.ts";
+import {
+  Cache,
+  ConnectionError,
+  LockedError,
+  type Namespace,
+  textCodec,
+  UnfinishedError,
+} from "../../../../lib/client/mod.ts";
 import { randomFrom } from "../../../support/random.ts";
 import { roundsOf } from "../../../support/rounds.ts";
 import { drawSeed, withSeed } from "../../../support/seed.ts";
@@ -215,13 +222,16 @@ testServers("what holds for calls that do not say otherwise", async (address) =>
     return "v";
   });
   await cache.increment("n", 1, { initial: 1 });
+  for (const key of ["added", "swapped", "swapped"]) {
+    await cache.compareAndSwap(key, () => "v", { ttlSec: "15m" });
+  }
   await cache.namespace("plain", { ttlSec: undefined } as object).set("set", "v");
   const quick = cache.namespace("quick", { ttlSec: 100, graceSec: 100 });
   await quick.set("set", "v");
   await quick.getOrLoad("loaded", () => "v");
   const left: Record<string, number> = {
     ...{ set: 600, own: 7200, many: 600, loaded: 4200, other: 300, control: 3900, n: 600 },
-    ...{ "plain:set": 600, "quick:set": 100, "quick:loaded": 200 },
+    ...{ added: 900, swapped: 900, "plain:set": 600, "quick:set": 100, "quick:loaded": 200 },
   };
   for (const [key, sec] of Object.entries(left)) {
     assertEquals(await leftOf(`shop:${key}`), sec, key);
@@ -292,4 +302,14 @@ Deno.test("a lock's section in a namespace whose tag is on another server", asyn
     await assertRejects(() => section.get(far), RangeError, `expected a key of ${addresses[0]}`);
     await assertRejects(() => space.get(key));
   });
+});
+
+Deno.test("a namespace whose server is away: getMany of no keys, and the limit of invalidate", async () => {
+  await using cache = new Cache("127.0.0.1:1");
+  const space = cache.namespace("n");
+  assertEquals(await space.getMany([]), new Map());
+  // The failure of the request for the version is nobody's.
+  await assertRejects(() => space.get("k"), ConnectionError);
+  await assertRejects(() => space.invalidate(undefined, 0), UnfinishedError);
+  assertEquals(cache.counters.waits, 0, "nothing is repeated");
 });
