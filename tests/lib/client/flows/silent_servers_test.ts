@@ -24,7 +24,7 @@ Deno.test("a lock's signal aborts when its server falls silent", async () => {
       line === "version" ? "VERSION 1\r\n" : line.startsWith("lock ") ? "OK 5\r\n" : "OK\r\n",
     ];
   }, false);
-  await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 50 });
+  await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 1_000 });
   await using section = await client.lock("k");
   await until(() => probes > 1);
   assert(!section.signal.aborted);
