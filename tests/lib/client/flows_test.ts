@@ -597,17 +597,3 @@ Deno.test("withLock: one at a time, with growing fencing numbers; the lock's los
   await assertRejects(() => cache.withLock("k", () => {}), TokenOutError);
   await cache.releaseToken("k", token);
 });
-
-Deno.test("an item that a lock has made is no row, and no absence of one", async () => {
-  await using server = await startLeased();
-  await using cache = new Cache(`127.0.0.1:${server.port}`);
-  await cache.withLock("report", async (section) => {
-    assertEquals([await section.get("report"), await cache.get("report")], [undefined, undefined]);
-    assertEquals(await cache.getOrLoad("report", () => "made, not kept"), "made, not kept");
-  });
-  assertEquals(await cache.get("report"), undefined);
-  const made = await cache.getOrLoadEntry("report", () => "made");
-  assertEquals(made, { value: "made", isStale: false, from: "load" });
-  const again = await cache.getOrLoadEntry("report", () => "again");
-  assertEquals(again, { value: "made", isStale: false, from: "cache" });
-});

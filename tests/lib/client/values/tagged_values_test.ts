@@ -4,7 +4,7 @@ import { Cache, textCodec } from "../../../../lib/client/mod.ts";
 import { Servers } from "../../../../lib/client/net/servers.ts";
 import type { Reply, Request } from "../../../../lib/client/net/wire.ts";
 import { TaggedValues } from "../../../../lib/client/values/tagged_values.ts";
-import { testServers } from "../servers.ts";
+import { startLeased, testServers } from "../servers.ts";
 
 const TAG = "tag:namespace:n";
 const bytesOf = (text: string): Uint8Array => textCodec.encode(text).bytes;
@@ -110,4 +110,18 @@ testServers("a trailer that others have written makes no item", async (address) 
     }
     assertEquals((await cache.meta("mg", "victim", ["s"])).status, "EN");
   }
+});
+
+Deno.test("an item that a lock has made is no row, and no absence of one", async () => {
+  await using server = await startLeased();
+  await using cache = new Cache(`127.0.0.1:${server.port}`);
+  await cache.withLock("report", async (section) => {
+    assertEquals([await section.get("report"), await cache.get("report")], [undefined, undefined]);
+    assertEquals(await cache.getOrLoad("report", () => "made, not kept"), "made, not kept");
+  });
+  assertEquals(await cache.get("report"), undefined);
+  const made = await cache.getOrLoadEntry("report", () => "made");
+  assertEquals(made, { value: "made", isStale: false, from: "load" });
+  const again = await cache.getOrLoadEntry("report", () => "again");
+  assertEquals(again, { value: "made", isStale: false, from: "cache" });
 });
