@@ -19,6 +19,8 @@ import { openWriter } from "./shop.ts";
 
 const ROUNDS = 8;
 const TRANSACTIONS = 25;
+/** Settings of a transaction before PostgreSQL. */
+const COMMITS = ["on", "local", "off", "off"];
 const NODES = 2;
 /** After a change of the schema: within a minute on a busy machine. */
 const TRIES = 400;
@@ -106,8 +108,11 @@ async function play(database: TestDatabase, seed: number): Promise<void> {
   const truth = stack.use(await truthOf(database));
 
   const change = async (sql: string): Promise<void> => {
+    // A commit that does not wait for the disk is visible before the log has it.
+    const commit = COMMITS[Math.floor(random() * COMMITS.length)]!;
+    const begin = `BEGIN; SET LOCAL synchronous_commit = ${commit}`;
     try {
-      await writer.write(kind === "SQLite" ? sql : `BEGIN; ${sql}; COMMIT`);
+      await writer.write(kind === "SQLite" ? sql : `${begin}; ${sql}; COMMIT`);
     } catch {
       // The database refuses it: nothing has changed.
     }
