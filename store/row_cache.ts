@@ -111,10 +111,13 @@ export class RowCache extends Cache {
     return item === NO_ITEM ? this.lease(operation) : this.leaseOperations.get(operation, item);
   }
 
-  /** Gives no lease on a row that the cache does not know to be absent: it is being written, and may exist by now. */
+  /**
+   * Gives no lease on a row that the cache does not know to be absent any more: it is being written or has been since
+   * the database was asked, and may even be here by now.
+   */
   override lease(operation: Operation): Outcome {
     this.prefetch.addHash(operation);
-    if (this.parking.lacks(operation) && !this.findLease(operation)) {
+    if (this.parking.mayExist(operation) && !this.findLease(operation)) {
       return this.leaseOperations.refuse(operation);
     }
     return super.lease(operation);

@@ -60,6 +60,12 @@ export class Lookup {
     return item !== NO_ITEM && (!this.#links.isDead(item) || this.#links.isAbsent(item));
   }
 
+  /** Whether the key is known to be an absent row. */
+  knowsAbsent(key: Key): boolean {
+    const item = this.#links.index.find(key);
+    return item !== NO_ITEM && this.#links.isDead(item) && this.#links.isAbsent(item);
+  }
+
   /** Removes an item, and its lock. */
   unlink(item: ItemRef, hash: number): void {
     if (this.#links.items.state(item) & STATE.LOCKED) this.#locks.drop(item);

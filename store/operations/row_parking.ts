@@ -199,6 +199,11 @@ export class RowParking {
     return this.isRow(key) && !this.#lookup.knows(key);
   }
 
+  /** Whether a key is a row, and not known to be absent. */
+  mayExist(key: Key): boolean {
+    return this.isRow(key) && !this.#lookup.knowsAbsent(key);
+  }
+
   /**
    * Finds the answer to an earlier read; ahead of its turn, submits a read if the cache does not have the row.
    *

@@ -193,6 +193,27 @@ Deno.test("a write that finds its row ends the lease of a client: there is nothi
   }
 });
 
+Deno.test("a reader that learns late that a row was absent gets no lease on the one that others made since", () => {
+  for (const isCached of [false, true]) {
+    const cache = makeCache();
+    const { parking } = cache;
+    const operation = Object.assign(new Operation(region("foo")), keyIn(cache, region("foo"), 3));
+    operation.deadlineSec = cache.memory.control[CONTROL.NOW_SEC]! + 10;
+    operation.owner = 1;
+    assertEquals(held(cache, () => cache.getOrLease(operation)), Outcome.PARKED);
+    const { session } = parking!;
+    held(cache, () => parking!.isAnswered(parking!.awaited));
+    cache.rows!.answerRead(take(cache), null, true);
+    held(cache, () => cache.rows!.removal.invalidate("foo", 2));
+    ask(cache, "foo", 2);
+    cache.rows!.answerRead(take(cache), ROW, isCached);
+    assertEquals(valueIn(cache, "foo"), isCached ? "hello" : null);
+    parking!.session = session;
+    assertEquals(held(cache, () => cache.getOrLease(operation)), Outcome.UNCACHEABLE);
+    checkStore(cache.memory);
+  }
+});
+
 /** Has rows read, and asks for them once more before they are in the cache. */
 function askTwice(cache: Cache, keys: readonly string[], length: number): void {
   for (const key of keys) ask(cache, key, 1);
