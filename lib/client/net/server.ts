@@ -2,6 +2,7 @@ import { assert } from "../assert.ts";
 import { type Address, type Link, nameOf } from "./address.ts";
 import { Connection } from "./connection.ts";
 import { ConnectionError } from "../errors.ts";
+import * as requests from "../requests.ts";
 import type { Request } from "./wire.ts";
 
 /** Receives the events of a server. */
@@ -18,7 +19,8 @@ export interface ServerWatcher {
 
 /**
  * One server: its connections, made when they are needed. While it is down requests fail at once, and after each pause
- * one request tries whether it answers: nobody else waits for that.
+ * one request tries whether it answers: nobody else waits for that. A server that was silent is asked aside, and no
+ * request of a caller waits.
  */
 export class Server {
   readonly name: string;
@@ -33,6 +35,8 @@ export class Server {
   /** Counts failures. One of a connection that was made before the last failure is no failure of its own. */
   #era = 0;
   #retryAtMs = 0;
+  /** Whether the last failure was that nothing came in time: whoever tries waits for as long. */
+  #wasSilent = false;
   /** Made after a failure, and not yet in order. */
   #probe: Connection | undefined;
   #isClosed = false;
@@ -112,7 +116,9 @@ export class Server {
   /** @returns Why no connection can be made now. */
   #whyAway({ line, key }: Request<unknown>): ConnectionError | undefined {
     const leftMs = Math.ceil(this.#retryAtMs - performance.now());
-    if (!this.#isClosed && this.#probe === undefined && leftMs <= 0) return undefined;
+    if (!this.#isClosed && this.#probe === undefined && leftMs <= 0) {
+      if (this.#failures === 0 || !this.#wasSilent || !this.#askAside()) return undefined;
+    }
     const [command = ""] = line.split(" ", 1);
     const reason = this.#isClosed
       ? "the client was closed"
@@ -120,6 +126,16 @@ export class Server {
       ? "the server is down; another request tries whether it answers"
       : `the server is down; next attempt in ${leftMs} ms`;
     return new ConnectionError({ server: this.name, command, key }, reason);
+  }
+
+  /** Tries whether a server answers that was silent. @returns Whether a connection may be made for that. */
+  #askAside(): boolean {
+    const free = this.#connections.findIndex((each) => each === undefined || each.isEnded);
+    if (free === -1) return false;
+    const connection = this.#connections[free] = this.#probe = this.#connect();
+    // Its watcher learns how this ends.
+    connection.send(requests.probe("")).catch(() => {});
+    return true;
   }
 
   #connect(onEnd?: () => void): Connection {
@@ -139,7 +155,10 @@ export class Server {
         if (reason !== "closed") {
           this.#watcher.lost();
           // One that has served needs no pause; one made before the last failure shares the pause after it.
-          if (era === this.#era && !(isServing && reason === "failed")) this.#failed(error);
+          if (era === this.#era && !(isServing && reason === "failed")) {
+            this.#wasSilent = reason === "timeout";
+            this.#failed(error);
+          }
         }
         onEnd?.();
       },

@@ -112,19 +112,22 @@ Deno.test("a server goes down with its first failure, and up when it has execute
   performance.now = () => now.call(performance) + aheadMs;
   try {
     let reply: (line: string) => string[] = () => [];
-    await using peer = new ScriptedPeer((line) => reply(line));
+    await using peer = new ScriptedPeer((line) => reply(line), false);
     const address = `127.0.0.1:${peer.port}`;
     await using client = new Client(address, { ...PATIENT, replyMs: 50, connections: 3 });
     const seen = watch(client);
     const answered = (line: string): string[] => [`EN ${/O\d+$/.exec(line)![0]}\r\n`];
     const fail = async (): Promise<void> => {
       aheadMs += 3_600_000;
+      const { connections } = peer;
       await assertRejects(() => client.get("k"), ConnectionError);
+      await until(() => peer.connections > connections && peer.open === 0);
     };
-    // All three connections, then the probe: one failure after the other, one event.
+    // All three connections, then what tries: one failure after the other, one event.
     await Promise.allSettled([1, 2, 3].map(() => client.get("k")));
     await fail();
     reply = () => ["close"];
+    await fail();
     await fail();
     assertEquals([seen.splice(0), client.isUp(), client.isUp(address)], [
       ["TimeoutError"],

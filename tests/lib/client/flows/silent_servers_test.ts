@@ -110,3 +110,38 @@ Deno.test("of the callers of one key, one waits for a server that is tried again
   // On the connection that has got an error.
   await callersOfOneKey(true);
 });
+
+Deno.test("a server that was silent is asked aside: no request waits, and it serves again when it answers", async () => {
+  let isSilent = true;
+  const asked: string[] = [];
+  await using peer = new ScriptedPeer((line) => {
+    asked.push(line.split(" ")[0]!);
+    if (isSilent) return [];
+    if (line.startsWith("mg ")) return [`EN ${/O\d+$/.exec(line)![0]}\r\n`];
+    return [
+      line === "version" ? "VERSION 1\r\n" : line.startsWith("lock ") ? "OK 5\r\n" : "OK\r\n",
+    ];
+  }, false);
+  await using client = new Client(`127.0.0.1:${peer.port}`, {
+    ...{ connections: 3, replyMs: 200, retryFirstMs: 1, retryMaxMs: 1 },
+  });
+  await assertRejects(() => client.get("k"), TimeoutError);
+  asked.length = 0;
+  const failures = async (): Promise<unknown[]> => {
+    const ends = [...Array.from({ length: 5 }, () => client.get("k")), client.lock("k")];
+    return (await Promise.allSettled(ends)).map((end) => (end as PromiseRejectedResult).reason);
+  };
+  // Until it has been asked twice.
+  await until(async () => {
+    for (const error of await failures()) {
+      assert(error instanceof ConnectionError && !(error instanceof TimeoutError), `${error}`);
+    }
+    return asked.length === 2;
+  });
+  assertEquals(asked, ["version", "version"]);
+  assert(peer.open <= 1);
+  isSilent = false;
+  await until(() => client.get("k").then(() => true, () => false));
+  assert(client.isUp());
+  await using _section = await client.lock("k");
+});
