@@ -24,14 +24,19 @@ import { type Actor, type Answer, commit, LEASE_SEC, readRow, type Step } from "
 const TAG = "t";
 const TAG_CACHE = 1;
 
+const AWAY = new Error("no reply");
+
 /** Versions of the row. The explorer reads the first character of a value. */
 const codec: Codec<string> = {
   encode: (version) => ({ bytes: bytesOf(`${version}x`), flags: 0 }),
   decode: (bytes) => textOf(bytes).replace("x", ""),
 };
 
+/** Of writers whose first attempt fails: for a second one. */
+const LIMIT_MS = 1000;
+
 /** Longer than any value has left. */
-const GRACE_SEC = 1000;
+export const GRACE_SEC = 1000;
 
 const SETTINGS: LoadSettings = {
   waitMs: 0,
@@ -61,8 +66,24 @@ export type Fault =
   /** Notes the tag's version after the load. */
   | "notes tag late";
 
+/** A part of the world that a client's steps fail at; what is done again is done the second time. */
+export type Outage =
+  /** The database fails each load. */
+  | "loads"
+  /** A look takes its lease, and its reply is lost. */
+  | "looks"
+  /** The server of the tag is away. */
+  | "tags"
+  /** An invalidation does not arrive. */
+  | "invalidations"
+  /** An invalidation takes place, and its reply is lost. */
+  | "replies to invalidations"
+  /** The end of a token takes place, and its reply is lost. */
+  | "replies to releases";
+
 interface Behaviour {
   readonly fault?: Fault | undefined;
+  readonly outage?: Outage | undefined;
   /** The commit's reply is lost: it takes effect after the flow. */
   readonly isCommitLate?: boolean;
 }
@@ -105,6 +126,8 @@ class Player {
   readonly #tags: readonly string[];
   /** What a faulty client has read of the row too early. */
   #read: string | undefined;
+  /** Whether its outage is over: of what is done again. */
+  #hasFailed = false;
 
   constructor(behaviour: Behaviour, tags: readonly string[]) {
     this.#behaviour = behaviour;
@@ -133,6 +156,7 @@ class Player {
         if (fault === "reads first") this.#read = (yield readRow).word;
         return yield* this.#look();
       case "load":
+        if (this.#behaviour.outage === "loads") throw AWAY;
         this.#read = fault === "reads first" ? this.#read! : (yield readRow).word;
         return { rows: new Map([[KEY, this.#read]]), keep: true, ttlSec: 0 };
       case "fill":
@@ -153,8 +177,10 @@ class Player {
         return yield* this.#commit();
       case "invalidate":
         if (fault === "invalidates first") return new Map();
+        if (this.#failsNow("invalidations")) return new Map(step.keys.map((key) => [key, AWAY]));
         yield* this.#invalidate(step.keys);
-        return new Map();
+        if (!this.#failsNow("replies to invalidations")) return new Map();
+        return new Map(step.keys.map((key) => [key, AWAY]));
       case "takeToken":
         return yield* send(
           0,
@@ -164,10 +190,19 @@ class Player {
         );
       case "releaseToken":
         if (fault === "releases first") return true;
-        return yield* this.#release(step.id);
+        yield* this.#release(step.id);
+        if (this.#failsNow("replies to releases")) throw AWAY;
+        return true;
       default:
         return;
     }
+  }
+
+  /** Whether a step fails that fails once. */
+  #failsNow(outage: Outage): boolean {
+    if (this.#behaviour.outage !== outage || this.#hasFailed) return false;
+    this.#hasFailed = true;
+    return true;
   }
 
   *#look(): Generator<Step, StepResults<string>["look"], Answer> {
@@ -188,7 +223,15 @@ class Player {
       if (found.state === "value") return word(JSON.stringify(found.entry), Number(found.cas));
       return word(found.state, found.state === "won" ? Number(found.cas) : 0);
     });
-    for (const tag of this.#tags) versions[tag] = yield* this.#version();
+    if (this.#behaviour.outage === "looks") {
+      return { seen: new Map([[KEY, { state: "away" }]]), versions };
+    }
+    for (const tag of this.#tags) {
+      if (this.#behaviour.outage === "tags") {
+        return { seen: new Map([[KEY, seen]]), versions: undefined };
+      }
+      versions[tag] = yield* this.#version();
+    }
     return { seen: new Map([[KEY, seen]]), versions };
   }
 
@@ -262,9 +305,25 @@ export const graceLoader = (fault?: Fault): () => Actor => loader(fault, { grace
 /** `getOrLoad` with a tag. */
 export const tagLoader = (fault?: Fault): () => Actor => loader(fault, { tags: [TAG] });
 
+/** `getOrLoad` in an outage. */
+export const failingLoader =
+  (outage: Outage, settings: Partial<LoadSettings> = {}) => (): Actor => {
+    const player = new Player({ outage }, settings.tags ?? []);
+    return player.play(loadFlow([KEY], { ...SETTINGS, ...settings }));
+  };
+
 /** `put` in the form of leases. @param key The tag's, or the row's. */
 export const putter = (fault?: Fault, key: string = KEY) => (): Actor =>
   new Player({ fault }, []).play(putWithLeases([key], 0));
+
+/** `put` in the form of leases or of tokens, whose first attempt to end fails. @param limitMs For further ones. */
+export const failingPutter =
+  (outage: Outage, limitMs: number = LIMIT_MS) => (name: string): Actor =>
+    new Player({ outage }, []).play(
+      outage === "replies to releases"
+        ? putWithTokens([KEY], name, limitMs, () => true)
+        : putWithLeases([KEY], limitMs),
+    );
 
 /** `put` that invalidates the tag. */
 export const tagPutter = putter(undefined, TAG);

@@ -6,6 +6,7 @@ import { EXPIRY_AND_EVICTION, other, reader, tokenWriter, writer } from "./roles
 
 // The flows of the client library, and the ways to stale values if one of its rules is taken out.
 
+const GRACE = { graceSec: flows.GRACE_SEC };
 const TAGGED: Partial<Scenario> = { caches: 2, isServed: flows.isServed };
 
 /** Writers of a row by `putRow`, and a reader, at an origin. */
@@ -19,6 +20,35 @@ const rowFault = (name: string, fault: RowFault): Pick<Row, "name" | "roles" | "
   name: `client of rows: ${name}`,
   roles: [writer(1, rowPutter(fault, fault === "keeps token"))],
 });
+
+/** Outages, beside a client that has none. */
+// deno-fmt-ignore
+const OUTAGES: readonly Row[] = [
+  { name: "client: the database fails loads",
+    roles: [reader(1, flows.failingLoader("loads")), reader(1, flows.loader()), writer(1, flows.putter())],
+    environment: EXPIRY_AND_EVICTION },
+  { name: "client: the database fails loads, a value is in its grace",
+    roles: [reader(1, flows.failingLoader("loads", GRACE)), reader(2, flows.graceLoader()), writer(1, flows.putter())],
+    environment: { evict: 1 } },
+  { name: "client: replies to looks are lost",
+    roles: [reader(1, flows.failingLoader("looks")), reader(1, flows.loader()), writer(2, flows.putter())],
+    environment: EXPIRY_AND_EVICTION },
+  { name: "client: the tag's server is away",
+    roles: [reader(1, flows.failingLoader("tags", { tags: ["t"] })), reader(1, flows.tagLoader()),
+      writer(1, flows.tagPutter)], environment: { evict: 1 }, ...TAGGED },
+  { name: "client: an invalidation does not arrive, and is sent again",
+    roles: [reader(2, flows.loader()), writer(1, flows.failingPutter("invalidations")), writer(1, flows.putter())],
+    environment: { restart: 1, evict: 1 } },
+  { name: "client: a reply to an invalidation is lost, and it is sent again",
+    roles: [reader(2, flows.loader()), writer(1, flows.failingPutter("replies to invalidations")),
+      writer(1, flows.putter())], environment: { restart: 1, evict: 1 } },
+  { name: "client: a reply to a token's release is lost, and it is sent again",
+    roles: [reader(1, flows.loader()), tokenWriter(1, flows.failingPutter("replies to releases")),
+      tokenWriter(1, flows.tokenPutter())], environment: EXPIRY_AND_EVICTION, values: "always" },
+  { name: "client: an invalidation does not arrive, and its time is over",
+    roles: [reader(1, flows.loader()), writer(1, flows.failingPutter("invalidations", 0))], filled: true,
+    wrongAfter: 1 },
+];
 
 // deno-fmt-ignore
 export const CLIENT: readonly Row[] = [
@@ -56,6 +86,7 @@ export const CLIENT: readonly Row[] = [
     wrongAfter: 5 },
   { ...rowFault("it reports a failure and keeps the token", "keeps token"),
     origin: { events: { databaseFails: 1 } }, wrongAfter: 4 },
+  ...OUTAGES,
   { name: "client without R1: it reads the row before it has the lease",
     roles: [reader(2, flows.loader("reads first")), writer(1, flows.putter())], wrongAfter: 5 },
   { name: "client without R2: it fills again with a value that was refused",
