@@ -54,7 +54,9 @@ async function failureOf(
 /** Runs the test files that repeat something as often as they are told. @returns Whether all passed. */
 async function repeat(): Promise<boolean> {
   const files = readSources()
-    .filter(({ path, text }) => path.endsWith("_test.ts") && /\b(?:roundsOf|testCuts)\(/.test(text))
+    .filter(({ path, text }) =>
+      path.endsWith("_test.ts") && /\b(?:roundsOf|testCuts|testOver\w+)\(/.test(text)
+    )
     .map(({ path }) => path);
   const { success } = await new Deno.Command(Deno.execPath(), {
     args: [
