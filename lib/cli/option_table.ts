@@ -95,7 +95,7 @@ const MEMORY = [
 
 // deno-fmt-ignore
 const CONNECTIONS = [
-  ["threads",            "t",  "whole",  "threads",         1, 256,                     "4",       "number of worker threads"],
+  ["threads",            "t",  "whole",  "threads",         1, 256,                     "",        "number of worker threads; by default that of the processors that the process may use, at most 4"],
   ["conn-limit",         "c",  "whole",  "connections",     1, CONNECTIONS_MAX_MOST,    "1024",    "maximum number of client connections"],
   ["maxconns-fast",      "-o", "switch", "",             NONE, NONE,                    "on",      "refuse connections above -c at once; --no-maxconns-fast: leave them waiting in the kernel"],
   ["warm-up",            "-o", "switch", "",             NONE, NONE,                    "on",      "let the engine compile the request path before the first client is served; --no-warm-up: the server starts sooner with less work, for tests; its first requests are slower"],

@@ -25,6 +25,8 @@ interface ComputedOptions extends Pick<Settings, ComputedSetting> {
   /** The address of `--admin`; null: none. */
   readonly admin: TcpListen | null;
   readonly store: StoreOptions;
+  /** Worker threads. */
+  readonly threads: number;
   /** Prefixes of the keys that are rows, without those of views before `withRowPrefixes`. `[""]`: all keys. */
   readonly prefixes: readonly string[];
   /** Initial values of settings that commands may change. */
@@ -68,6 +70,7 @@ export function toServerOptions(
   const leaseFlag = toLeaseFlag(parsed, errors);
   const tls = toTlsSettings(parsed, errors);
   const prefixes = toRowPrefixes(parsed);
+  const store = toStoreOptions(parsed, leaseFlag, prefixes, processInfo, errors);
   return {
     ...values,
     ...leaseFlag,
@@ -86,7 +89,8 @@ export function toServerOptions(
     detailEnabled: given.has("stats-delimiter"),
     udpReplyMaxBytes: values.udpReplyMaxBytes || values.maxItemSizeBytes + UDP_LINE_BYTES,
     tls,
-    store: toStoreOptions(parsed, leaseFlag, prefixes, processInfo, errors),
+    store,
+    threads: store.threads,
     prefixes,
     snapshotPath: values.snapshot || values.memoryFile,
     tunables: toTunables(parsed),

@@ -13,7 +13,7 @@ import {
   MIB,
   type StoreOptions,
 } from "../../store/limits.ts";
-import type { ProcessInfo } from "../process/info.ts";
+import { type ProcessInfo, threadsOf } from "../process/info.ts";
 import type { ServerArguments } from "./argv.ts";
 import { sizeText, valueOr } from "./values.ts";
 
@@ -53,6 +53,7 @@ export function toStoreOptions(
   const { values, given } = parsed;
   const memoryLimitBytes = values.memoryLimitBytes;
   const slabLayout = values.slabLayout;
+  const threads = threadsOf(values.threads, processInfo);
   return {
     memoryLimitBytes,
     memoryCeilingBytes: values.memlimitMaxBytes || ceilingFor(memoryLimitBytes),
@@ -65,8 +66,8 @@ export function toStoreOptions(
     chunkSizeMin: values.slabMinSizeBytes,
     slabLayout,
     connectionsMax: values.connLimit,
-    threads: values.threads,
-    optimisticReads: values.threads > 1 && processInfo.keepsMemoryOrder,
+    threads,
+    optimisticReads: threads > 1 && processInfo.keepsMemoryOrder,
     lockLimits: {
       locksMax: values.lockLimit,
       locksPerConnectionMax: values.lockLimitPerConn,

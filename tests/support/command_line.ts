@@ -11,6 +11,7 @@ export const PROCESS_INFO: ProcessInfo = {
   random: 0.5,
   hashSeed: Int32Array.of(1, 2),
   keepsMemoryOrder: true,
+  processors: 8,
 };
 
 /** @throws Error when the command line starts no server. */

@@ -2,6 +2,7 @@ import { parseOptions } from "../../cli/argv.ts";
 import type { CommandLine } from "../../cli/command_line.ts";
 import { helpLines, optionTexts } from "../../cli/help.ts";
 import { DOCTOR_OPTIONS } from "../../cli/option_table.ts";
+import { threadsOf } from "../../process/info.ts";
 import { readTargets, type Targets } from "../targets.ts";
 
 /** The options of `leased doctor`, checked. */
@@ -21,7 +22,8 @@ export function readDoctorCommand(argv: readonly string[]): CommandLine<DoctorOp
   if (values.help) return { kind: "print", text: HELP };
   const targets = readTargets(values, errors);
   if (errors.length > 0) return { kind: "refuse", errors, logFormat: values.logFormat };
-  return { kind: "run", options: { ...values, targets } };
+  const threads = threadsOf(values.threads, { processors: navigator.hardwareConcurrency });
+  return { kind: "run", options: { ...values, threads, targets } };
 }
 
 const HELP = [

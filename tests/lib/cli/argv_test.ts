@@ -15,7 +15,7 @@ Deno.test("parseOptions() fills in memcached's defaults", () => {
   assertEquals(values.memoryLimitBytes, 64 * 1024 * 1024);
   assertEquals(values.maxItemSizeBytes, 1024 * 1024);
   assertEquals(values.connLimit, 1024);
-  assertEquals(values.threads, 4);
+  assertEquals(values.threads, NaN);
   assertEquals(values.unixMask, 0o700);
   assertEquals(values.listen, ["127.0.0.1"]);
   assertEquals(values.maxconnsFast, true);

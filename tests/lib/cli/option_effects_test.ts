@@ -365,6 +365,9 @@ Deno.test("ids begin where the clock says, or chance where the clock is wrong; r
   assertEquals(storeOf({ random: 0.25 }).firstId, firstId);
   assert(storeOf({ unixMs: 0, random: 0.25 }).firstId < storeOf({ unixMs: 0 }).firstId);
   assertEquals(storeOf({ keepsMemoryOrder: false }).optimisticReads, false);
+  const threadsWith = (processors: number): number => storeOf({ processors }).threads;
+  assertEquals([1, 2, 3, 4, 5, 64].map(threadsWith), [1, 2, 3, 4, 4, 4]);
+  assertEquals(storeOf({ processors: 1 }).optimisticReads, false);
 });
 
 Deno.test("a name is guessed from two letters on, near names first, then longer ones", () => {

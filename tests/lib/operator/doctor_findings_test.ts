@@ -372,7 +372,7 @@ Deno.test("doctor and top take their options, and their defaults", () => {
     targets: { addresses: [], dial: { timeoutMs: 2000, login: null, caCert: null } },
     json: false,
     memoryLimitBytes: 64 * MIB,
-    threads: 4,
+    threads: Math.min(navigator.hardwareConcurrency, 4),
     connLimit: 1024,
     listenBacklog: 1024,
   });

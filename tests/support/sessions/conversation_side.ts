@@ -38,6 +38,7 @@ const FACTS = {
   random: 0.5,
   hashSeed: Int32Array.of(1, 2),
   keepsMemoryOrder: Deno.build.arch === "x86_64",
+  processors: 1,
 } as const;
 /** Servers between two forced collections. Shared memory does not trigger the engine's own collections. */
 const SERVERS_PER_COLLECTION = 128;
