@@ -44,7 +44,7 @@ const NOT_RUN: readonly (readonly [start: string, reason: string])[] = [
   ],
   [
     "sqlite3 ",
-    "has SQLite's shell; tests/lib/databases/views/readme_test.ts plays README's example",
+    "has SQLite's shell; tests/readme_test.ts plays README's example",
   ],
   ["printf 'get product:1", "as sqlite3"],
   ["psql ", "needs a database; tests/lib/databases/views/views_test.ts has one"],

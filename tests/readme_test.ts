@@ -1,10 +1,10 @@
 // README's example of a table that is there, as it is written.
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
-import { commandsOf } from "../../../support/docs/commands.ts";
-import { readDocument } from "../../../support/docs/markdown.ts";
-import { startOrigin } from "../../../support/servers/origin_process.ts";
-import { path, until } from "../../../support/servers/server_process.ts";
+import { commandsOf } from "./support/docs/commands.ts";
+import { readDocument } from "./support/docs/markdown.ts";
+import { startOrigin } from "./support/servers/origin_process.ts";
+import { path, until } from "./support/servers/server_process.ts";
 
 const COMMANDS = readDocument("README.md").blocks
   .filter(({ language, lines }) => language === "console" && lines.join("\n").includes("shop.db"))
