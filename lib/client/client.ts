@@ -210,6 +210,7 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
     const lost = new AbortController();
     let isReleased = false;
     const request = requests.lock(bytes, limitMs);
+    await server.askAside();
     let prober: ReturnType<typeof setInterval> | undefined;
     const connection = server.section(request, () => {
       clearInterval(prober);

@@ -1,4 +1,5 @@
 import { assert } from "../assert.ts";
+import { clearTimeout, setTimeout } from "node:timers";
 import { type Address, type Link, nameOf } from "./address.ts";
 import { Connection } from "./connection.ts";
 import { ConnectionError } from "../errors.ts";
@@ -19,8 +20,8 @@ export interface ServerWatcher {
 
 /**
  * One server: its connections, made when they are needed. While it is down requests fail at once, and after each pause
- * one request tries whether it answers: nobody else waits for that. A server that was silent is asked aside, and no
- * request of a caller waits.
+ * one request tries whether it answers: nobody else waits for that. A server that was silent is asked aside, for which
+ * one request waits a moment.
  */
 export class Server {
   readonly name: string;
@@ -67,6 +68,7 @@ export class Server {
     const turn = this.#turn = (this.#turn + 1) % this.#connections.length;
     let connection = this.#connections[turn];
     if (connection === undefined || connection.isEnded || connection === this.#probe) {
+      if (this.#isToBeAsked) return this.askAside().then(() => this.send(request));
       const error = this.#whyAway(request);
       if (error !== undefined) return Promise.reject(error);
       connection = this.#connect();
@@ -116,9 +118,7 @@ export class Server {
   /** @returns Why no connection can be made now. */
   #whyAway({ line, key }: Request<unknown>): ConnectionError | undefined {
     const leftMs = Math.ceil(this.#retryAtMs - performance.now());
-    if (!this.#isClosed && this.#probe === undefined && leftMs <= 0) {
-      if (this.#failures === 0 || !this.#wasSilent || !this.#askAside()) return undefined;
-    }
+    if (!this.#isClosed && this.#probe === undefined && leftMs <= 0) return undefined;
     const [command = ""] = line.split(" ", 1);
     const reason = this.#isClosed
       ? "the client was closed"
@@ -128,14 +128,27 @@ export class Server {
     return new ConnectionError({ server: this.name, command, key }, reason);
   }
 
-  /** Tries whether a server answers that was silent. @returns Whether a connection may be made for that. */
-  #askAside(): boolean {
+  /** Whether the server was silent, and may be tried again. */
+  get #isToBeAsked(): boolean {
+    return this.#wasSilent && this.#failures > 0 && this.#probe === undefined && !this.#isClosed &&
+      performance.now() >= this.#retryAtMs;
+  }
+
+  /**
+   * Tries whether a server answers that was silent, if it is time. Resolves when that is known, or after the first
+   * pause: nobody waits longer.
+   */
+  async askAside(): Promise<void> {
     const free = this.#connections.findIndex((each) => each === undefined || each.isEnded);
-    if (free === -1) return false;
+    if (free === -1 || !this.#isToBeAsked) return;
     const connection = this.#connections[free] = this.#probe = this.#connect();
-    // Its watcher learns how this ends.
-    connection.send(requests.probe("")).catch(() => {});
-    return true;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, this.#link.retryFirstMs);
+      connection.send(requests.probe("")).catch(() => {}).finally(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
   }
 
   #connect(onEnd?: () => void): Connection {

@@ -111,22 +111,39 @@ Deno.test("of the callers of one key, one waits for a server that is tried again
   await callersOfOneKey(true);
 });
 
-Deno.test("a server that was silent is asked aside: no request waits, and it serves again when it answers", async () => {
-  let isSilent = true;
-  const asked: string[] = [];
-  await using peer = new ScriptedPeer((line) => {
-    asked.push(line.split(" ")[0]!);
-    if (isSilent) return [];
+/** A server that can be silent, and the commands that it gets. */
+class SilentPeer implements AsyncDisposable {
+  isSilent = true;
+  readonly asked: string[] = [];
+  readonly #peer = new ScriptedPeer((line) => {
+    this.asked.push(line.split(" ")[0]!);
+    if (this.isSilent) return [];
     if (line.startsWith("mg ")) return [`EN ${/O\d+$/.exec(line)![0]}\r\n`];
     return [
       line === "version" ? "VERSION 1\r\n" : line.startsWith("lock ") ? "OK 5\r\n" : "OK\r\n",
     ];
   }, false);
+
+  get port(): number {
+    return this.#peer.port;
+  }
+
+  get open(): number {
+    return this.#peer.open;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#peer[Symbol.asyncDispose]();
+  }
+}
+
+Deno.test("a server that was silent is asked aside: no request waits for its time-out", async () => {
+  await using peer = new SilentPeer();
   await using client = new Client(`127.0.0.1:${peer.port}`, {
     ...{ connections: 3, replyMs: 200, retryFirstMs: 1, retryMaxMs: 1 },
   });
   await assertRejects(() => client.get("k"), TimeoutError);
-  asked.length = 0;
+  peer.asked.length = 0;
   const failures = async (): Promise<unknown[]> => {
     const ends = [...Array.from({ length: 5 }, () => client.get("k")), client.lock("k")];
     return (await Promise.allSettled(ends)).map((end) => (end as PromiseRejectedResult).reason);
@@ -136,12 +153,36 @@ Deno.test("a server that was silent is asked aside: no request waits, and it ser
     for (const error of await failures()) {
       assert(error instanceof ConnectionError && !(error instanceof TimeoutError), `${error}`);
     }
-    return asked.length === 2;
+    return peer.asked.length >= 2;
   });
-  assertEquals(asked, ["version", "version"]);
+  assertEquals(peer.asked.slice(0, 2), ["version", "version"]);
   assert(peer.open <= 1);
-  isSilent = false;
+  peer.isSilent = false;
   await until(() => client.get("k").then(() => true, () => false));
   assert(client.isUp());
-  await using _section = await client.lock("k");
+});
+
+Deno.test("the first request is served that a server gets which was silent", async () => {
+  const { now } = performance;
+  let aheadMs = 0;
+  performance.now = () => now.call(performance) + aheadMs;
+  try {
+    for (const command of ["get", "lock"] as const) {
+      await using peer = new SilentPeer();
+      // So long a pause passes when the clock is moved only, and bounds how long a request waits for the question.
+      await using client = new Client(`127.0.0.1:${peer.port}`, {
+        ...{ replyMs: 50, retryFirstMs: 20_000, retryMaxMs: 20_000 },
+      });
+      await assertRejects(() => client.get("k"), TimeoutError);
+      await assertRejects(() => client[command]("k"), ConnectionError, "next attempt in");
+      aheadMs += 3_600_000;
+      peer.isSilent = false;
+      peer.asked.length = 0;
+      if (command === "get") assertEquals(await client.get("k"), undefined);
+      else await (await client.lock("k"))[Symbol.asyncDispose]();
+      assertEquals(peer.asked.slice(0, 2), ["version", command === "get" ? "mg" : "lock"]);
+    }
+  } finally {
+    performance.now = now;
+  }
 });
