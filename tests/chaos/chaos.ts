@@ -8,6 +8,7 @@ import { Client as LibraryClient, RequestError, textCodec } from "../../lib/clie
 import { noteCommits } from "./commits.ts";
 import { DisturbedRows, kill, pause, type RowsRan } from "./disturbed.ts";
 import type { PatientClient } from "./patient_client.ts";
+import type { Write } from "./recording.ts";
 
 const KEYS = 50;
 const READERS = 8;
@@ -22,6 +23,8 @@ const KINDS = [
 type Kind = typeof KINDS[number];
 /** Logged by an origin that waits for another one. */
 const WAITING = "waiting for its end";
+/** Has a writer begin its next write. */
+const TURN = Uint8Array.of(0x0a);
 /** The owner of a token that `token list` shows for none. */
 const NO_OWNER = "-";
 /** Owners of tokens of the client library, in writers that were killed. */
@@ -140,7 +143,7 @@ class Chaos extends DisturbedRows<Kind, Ran> {
       for (const port of relays) await this.#getAtCache(this.client(port), null, `k${key}`);
     }
     const [fromCaches, byLibrary] = [this.#fromCaches, this.#byLibrary];
-    return { ...await this.verdict(), fromCaches, byLibrary, tokensFreed };
+    return { ...await this.verdict("caches"), fromCaches, byLibrary, tokensFreed };
   }
 
   #launchOrigin(rule: "--standby" | "--take-over"): ServerProcess {
@@ -190,28 +193,43 @@ class Chaos extends DisturbedRows<Kind, Ran> {
         ...[`${this.#originRelay.port}`, owner, `${this.choose(2 ** 32)}`, `${KEYS}`],
         ...[`${CACHED_KEYS}`, ...this.#cacheRelays.map(({ port }) => `${port}`)],
       ],
-      stdin: "null",
+      stdin: "piped",
       stdout: "piped",
       stderr: "inherit",
     }).spawn();
-    return { owner, process, output: this.#noteWrites(process) };
+    return { owner, process, output: this.#noteWrites(process, owner) };
   }
 
-  async #noteWrites(process: Deno.ChildProcess): Promise<void> {
+  /** Lets a writer begin one write after the other, so that none begins before its moment, and notes their ends. */
+  async #noteWrites(process: Deno.ChildProcess, owner: string): Promise<void> {
     const lines = process.stdout
       .pipeThrough(new TextDecoderStream())
       .pipeThrough(new TextLineStream());
+    const turns = process.stdin.getWriter();
+    // A writer that was killed takes no turn; its output ends.
+    const takeTurn = (): Promise<void> => turns.write(TURN).catch(() => {});
+    let start = this.now++;
+    let write: Write | null = null;
+    await takeTurn();
     for await (const line of lines) {
-      const [key, value, version] = line.split(" ");
-      // A killed writer may leave half a line.
-      if (version === undefined || version === "") continue;
-      if (version === "failed") {
-        this.history.failed.push({ key: key!, value: value! });
+      const [what, ...words] = line.split(" ");
+      if (what === "begins") {
+        const [command, key, value] = words;
+        write = this.recording.begin(owner, command!, key!, value!, start);
         continue;
       }
-      const write = { key: key!, value: value!, version: Number(version), at: this.now++ };
-      this.history.acknowledged.push(write);
+      this.#noteEnd(write!, words[0]!);
+      start = this.now++;
+      await takeTurn();
     }
+    await turns.close().catch(() => {});
+  }
+
+  #noteEnd(write: Write, outcome: string): void {
+    if (outcome === "unknown") return;
+    if (outcome === "failed") return this.recording.fail(write, this.now++);
+    const version = outcome === "done" ? null : Number(outcome);
+    this.recording.acknowledge(write, version, this.now++);
   }
 
   async #killWriter({ owner, process, output }: Writer): Promise<void> {
@@ -248,7 +266,9 @@ class Chaos extends DisturbedRows<Kind, Ran> {
         const ended = this.now++;
         for (const key of new Set(keys)) {
           const by = "a reader by the library";
-          this.history.observed.push({ key, value: found.get(key) ?? null, began, ended, by });
+          const value = found.get(key) ?? null;
+          const read = { by, command: "get", key, value, version: null, began, ended } as const;
+          this.recording.read(read);
         }
         this.#byLibrary++;
       } catch (error) {
@@ -280,18 +300,19 @@ class Chaos extends DisturbedRows<Kind, Ran> {
     const began = this.now++;
     if (origin === null) {
       const reply = await cache.try(`get ${key}\r\n`, "END\r\n");
-      if (reply?.startsWith("VALUE")) this.observe(key, reply, began, "a last read of a cache");
+      const by = "a last read of a cache";
+      if (reply?.startsWith("VALUE")) this.observe({ by, command: "get", key, began }, reply);
       return;
     }
     const found = await cache.try(`lease-get ${key}\r\n`, "END\r\n");
     if (found === null) return await pause();
     if (found.startsWith("VALUE")) {
       this.#fromCaches++;
-      return this.observe(key, found, began, "a reader of a cache");
+      return this.observe({ by: "a reader of a cache", command: "get", key, began }, found);
     }
     const reply = await origin.try(`uget ${key}\r\n`, "END\r\n");
     if (reply === null || reply.startsWith("SERVER_ERROR")) return await pause();
-    this.observe(key, reply, began, "a reader of the database");
+    this.observe({ by: "a reader of the database", command: "uget", key, began }, reply);
     const lease = /^LVALUE \S+ (\d+)/.exec(found)?.[1];
     const row = /^VALUE \S+ \d+ \d+ \d+ C\r\n(.*)\r\n/.exec(reply)?.[1];
     if (lease === undefined || row === undefined) return;

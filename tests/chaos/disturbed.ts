@@ -1,12 +1,12 @@
-import { assertEquals } from "@std/assert";
 import { randomFrom } from "../support/random.ts";
 import type { TestDatabase } from "../support/servers/databases.ts";
 import { startNode } from "../support/servers/origin_process.ts";
 import { Relay } from "../support/servers/relay.ts";
 import { type ServerProcess, until } from "../support/servers/server_process.ts";
 import { readCommits, versionsIn } from "./commits.ts";
-import { type History, violationsOf } from "./history.ts";
 import { PatientClient } from "./patient_client.ts";
+import { assertPlantedAreFound } from "./planted.ts";
+import { type Read, Recording } from "./recording.ts";
 
 /** A port that refuses connections. */
 const NO_PORT = 1;
@@ -14,6 +14,8 @@ const NO_PORT = 1;
 const READS_BETWEEN = 100;
 /** Requests that a stopped server receives. */
 const STOPPED_READS = 5;
+/** Keys in which faults are planted after a run. */
+const PLANTED_KEYS = 5;
 
 /** Clients and servers that are disturbed at random, so often as the caller says. */
 export abstract class Disturbed<Kind extends string, Ran> {
@@ -35,7 +37,7 @@ export abstract class Disturbed<Kind extends string, Ran> {
   readonly #relays: Relay[] = [];
   readonly #loops: Promise<void>[] = [];
 
-  constructor(protected readonly database: TestDatabase, seed: number) {
+  constructor(protected readonly database: TestDatabase, protected readonly seed: number) {
     this.#random = randomFrom(seed);
   }
 
@@ -128,24 +130,24 @@ export interface RowsRan {
   readonly writes: number;
   /** Writes that have ended without a commit. */
   readonly failed: number;
+  /** Writes that have ended in a way that leaves their outcome open. */
+  readonly unknown: number;
   readonly commits: number;
+  /** Faults that were planted into the history afterwards, and found by both checkers. */
+  readonly planted: number;
   readonly disturbances: Readonly<Record<string, number>>;
 }
 
-/** Rows whose reads, writes and commits are noted, and compared at the end. */
+/** Rows whose reads, writes and commits are recorded, and checked at the end, in two ways. */
 export abstract class DisturbedRows<Kind extends string, Ran extends RowsRan>
   extends Disturbed<Kind, Ran> {
   protected abstract readonly keyCount: number;
-  protected readonly history: History = {
-    acknowledged: [],
-    observed: [],
-    committed: [],
-    failed: [],
-  };
+  protected readonly recording = new Recording();
   #hits = 0;
 
   protected override get done(): [number, number] {
-    return [this.history.observed.length, this.history.acknowledged.length];
+    const { observed, acknowledged } = this.recording.history;
+    return [observed.length, acknowledged.length];
   }
 
   protected anyKey(): string {
@@ -154,18 +156,21 @@ export abstract class DisturbedRows<Kind extends string, Ran extends RowsRan>
 
   /** @returns Whether the row was read. */
   protected async get(client: PatientClient, key: string, by: string): Promise<boolean> {
+    const command = this.choose(2) === 0 ? "get" : "gets";
     const began = this.now++;
-    const reply = await client.try(`get ${key}\r\n`, "END\r\n");
+    const reply = await client.try(`${command} ${key}\r\n`, "END\r\n");
     if (reply === null || reply.startsWith("SERVER_ERROR")) return false;
-    this.observe(key, reply, began, by);
+    this.observe({ by, command, key, began }, reply);
     return true;
   }
 
-  /** Notes a read, by its reply. */
-  protected observe(key: string, reply: string, began: number, by: string): void {
-    const value = /^VALUE .*\r\n(.*)\r\n/.exec(reply)?.[1] ?? null;
-    if (value !== null) this.#hits++;
-    this.history.observed.push({ key, value, began, ended: this.now++, by });
+  /** Records a read, by its reply. The replies to `gets` and `uget` have the row's version. */
+  protected observe(read: Pick<Read, "by" | "command" | "key" | "began">, reply: string): void {
+    const [, ofValue, value] = /^VALUE \S+ \d+ \d+(?: (\d+).*)?\r\n(.*)\r\n/.exec(reply) ?? [];
+    if (value !== undefined) this.#hits++;
+    const said = ofValue ?? /^NONE \S+ (\d+)/.exec(reply)?.[1];
+    const version = said === undefined ? null : Number(said);
+    this.recording.read({ ...read, value: value ?? null, version, ended: this.now++ });
   }
 
   /**
@@ -191,18 +196,26 @@ export abstract class DisturbedRows<Kind extends string, Ran extends RowsRan>
     for (const client of clients) client[Symbol.dispose]();
   }
 
-  /** Compares the history with the database. @throws When it has a violation. */
-  protected async verdict(): Promise<RowsRan> {
-    const { observed, acknowledged, failed, committed } = this.history;
-    committed.push(...await readCommits(this.database));
-    const violations = violationsOf(this.history);
-    assertEquals(violations, [], `${violations.length} violations`);
+  /**
+   * Checks the history in both ways, and then the checkers, by planted faults.
+   *
+   * @param name Of the file of the history, if one is kept.
+   * @throws When there is a violation, or a planted one is not found.
+   */
+  protected async verdict(name: string): Promise<RowsRan> {
+    this.recording.commit(await readCommits(this.database));
+    const { observed, acknowledged, failed, committed } = this.recording.history;
+    await this.recording.keep(`${name}-${this.database.url.split(":")[0]}-${this.seed}`);
+    this.recording.assertIsRight();
+    const planted = assertPlantedAreFound(this.recording, PLANTED_KEYS);
     return {
       reads: observed.length,
       hits: this.#hits,
       writes: acknowledged.length,
       failed: failed.length,
+      unknown: this.recording.operations.filter(({ outcome }) => outcome === "unknown").length,
       commits: versionsIn(committed),
+      planted,
       disturbances: this.disturbances,
     };
   }

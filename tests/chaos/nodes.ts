@@ -129,7 +129,7 @@ class NodesChaos extends DisturbedRows<Kind, NodesRan> {
         await until(() => this.get(client, `k${key}`, "a last read"));
       }
     }
-    return { ...await this.verdict(), longestMs: this.#longestMs };
+    return { ...await this.verdict("nodes"), longestMs: this.#longestMs };
   }
 
   protected override async stop(): Promise<void> {
@@ -186,17 +186,19 @@ class NodesChaos extends DisturbedRows<Kind, NodesRan> {
 
   async #write(relay: Relay): Promise<void> {
     const client = this.client(relay.port);
+    const by = `a writer at ${relay === this.#originRelay ? "the origin" : "a node"}`;
     while (!this.isOver) {
       const [key, value] = [this.anyKey(), `v${this.#values++}`];
+      const write = this.recording.begin(by, "ms", key, value, this.now++);
       const reply = await client.try(`ms ${key} ${value.length} c\r\n${value}\r\n`);
       const version = /^HD c(\d+)/.exec(reply ?? "")?.[1];
       if (version !== undefined) {
         this.#noteProgress();
-        this.history.acknowledged.push({ key, value, version: Number(version), at: this.now++ });
+        this.recording.acknowledge(write, Number(version), this.now++);
       } else {
         // Any other error says that nothing was written.
         const isKnown = reply !== null && !reply.includes("outcome unknown");
-        if (isKnown) this.history.failed.push({ key, value });
+        if (isKnown) this.recording.fail(write, this.now++);
         await pause();
       }
     }
