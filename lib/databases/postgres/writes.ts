@@ -120,10 +120,8 @@ export class Writes {
 
   /** Ends a group that timed out: writes past their own deadline fail, the others are postponed. */
   #endTime(writes: readonly Write[], reason: string): WriteResult[] {
-    const nowMs = performance.now();
-    return writes.map(({ sinceMs = nowMs }) =>
-      sinceMs + this.#timeoutMs <= nowMs ? failed(reason) : POSTPONED
-    );
+    const sinceMaxMs = performance.now() - this.#timeoutMs;
+    return writes.map(({ sinceMs = 0 }) => sinceMs <= sinceMaxMs ? failed(reason) : POSTPONED);
   }
 
   /** Writes a group of which one write is refused: the others succeed. */

@@ -80,6 +80,10 @@ class Server {
 const set = (text: string): Change => ({ flags: 0, data: new TextEncoder().encode(text) });
 const write = (key: string, tokenId: number, more: Partial<Write> = {}): Write => ({
   ...{ key, tokenId, edit: set("x"), owner: "" },
+  // It has just come, whenever it is looked at.
+  get sinceMs() {
+    return performance.now();
+  },
   ...more,
 });
 const written = (...tokens: readonly number[]): Rows =>
