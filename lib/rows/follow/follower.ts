@@ -7,7 +7,11 @@ import { hasEveryRow, type KeySet } from "../../databases/views/key_set.ts";
 import { followLog, type LogStep } from "../flows/log_flow.ts";
 import type { FlowStep } from "../flows/steps.ts";
 
-/** Pause before the log is opened again. */
+/**
+ * The first and the longest pause before the log is opened again: rows that have changed stay meanwhile. The next pause
+ * is twice as long if the log has not lasted for the pause before it.
+ */
+const RETRY_FIRST_MS = 20;
 const RETRY_MS = 500;
 
 /** The part of its origin that follows the log with it. */
@@ -145,7 +149,9 @@ export class Follower {
 
   /** Follows the log until `stop`. */
   async run(): Promise<void> {
+    let pauseMs = 0;
     while (!this.#isStopping) {
+      const openedMs = performance.now();
       try {
         const stream = this.#first ?? await this.#backend.openChanges(false);
         this.#first = null;
@@ -157,7 +163,9 @@ export class Follower {
         if (!this.#isStopping) this.#fail(reasonOf(error));
       }
       await this.#stream?.close();
-      if (!this.#isStopping) await this.#sleep(RETRY_MS);
+      const hasLasted = performance.now() - openedMs >= pauseMs;
+      pauseMs = hasLasted ? RETRY_FIRST_MS : Math.min(2 * pauseMs, RETRY_MS);
+      if (!this.#isStopping) await this.#sleep(pauseMs);
     }
   }
 

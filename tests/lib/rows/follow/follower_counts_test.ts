@@ -141,12 +141,32 @@ Deno.test("a log that ends is opened again after a pause, without ending the con
   const world = await started();
   await world.settle();
   await world.send(["a"], 5n);
-  assertEquals(await world.fail("lost"), ["close", "sleep 500", "open false", "begin"]);
+  assertEquals(await world.fail("lost"), ["close", "sleep 20", "open false", "begin"]);
   assertEquals([world.follower.problem, world.follower.position], ["lost", 0n]);
   assertEquals(await world.send(["a"], 5n), ["note a", "delete a", "confirm 5"]);
   assertEquals(await world.follower.wait(5n, 1000), true, "positions count again");
   await world.follower.stop();
   assertEquals((await world.settle()).at(0), "close");
+});
+
+Deno.test("the pauses of a log that ends at once double up to 500 ms; after one that has lasted they begin anew", async () => {
+  const { now } = performance;
+  let nowMs = 1000;
+  performance.now = () => nowMs;
+  try {
+    const world = await started();
+    await world.settle();
+    const pauses: string[] = [];
+    for (let times = 0; times < 8; times++) {
+      if (times === 7) nowMs += 500;
+      const done = await world.fail("lost");
+      pauses.push(...done.filter((each) => each.startsWith("sleep ")));
+    }
+    assertEquals(pauses, [20, 40, 80, 160, 320, 500, 500, 20].map((ms) => `sleep ${ms}`));
+    await world.follower.stop();
+  } finally {
+    performance.now = now;
+  }
 });
 
 Deno.test("a wait ends with its time, and its position is not applied", async () => {
