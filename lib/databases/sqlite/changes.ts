@@ -12,6 +12,11 @@ const POLL_MS = 20;
 const IDLE_MS = 1000;
 /** Changes read under one hold of the thread. */
 const READ_MAX = 2000;
+/**
+ * Applied changes that stay in the file. To delete some takes the lock on it, and a program whose connection has no
+ * busy timeout does not wait for that: its statement fails.
+ */
+const APPLIED_MAX = 1000;
 /** Applied changes deleted under one hold of the lock on the file. */
 const DELETE_MAX = 5000;
 
@@ -175,9 +180,10 @@ export class SqliteChanges implements ChangeStream {
   }
 
   async confirm(position: bigint): Promise<void> {
+    // Without a lock on the file.
+    const [oldest] = this.#read.all(0, 1) as unknown as ChangeRow[];
+    if (oldest === undefined || Number(position) - oldest.id < APPLIED_MAX) return;
     for (let deleted = DELETE_MAX; deleted === DELETE_MAX && !this.#isClosed;) {
-      // Without a lock on the file: the last change stays.
-      if (this.#read.all(0, 2).length < 2) return;
       deleted = Number(
         (await this.#file.whenFree(() => this.#delete.run(Number(position), DELETE_MAX))).changes,
       );
