@@ -97,7 +97,8 @@ async function makeTables(options: InitOptions): Promise<ExitCode> {
   } catch (error) {
     const reason = reasonOf(error);
     const advice = NOT_PERMITTED.test(reason) ? "; run init as a user who may create tables" : "";
-    const message = `cannot make the tables in ${database}${advice}: ${reason}`;
+    const what = options.end ? "end following" : "make the tables in";
+    const message = `cannot ${what} ${database}${advice}: ${reason}`;
     logProcess("fatal", "cannot_start", message, { reason });
     return ExitCode.OS_ERROR;
   }
