@@ -90,9 +90,7 @@ export class SqliteChanges implements ChangeStream {
       "DELETE FROM leased_changes WHERE id IN (SELECT id FROM leased_changes " +
         "WHERE id <= min(?, (SELECT max(id) FROM leased_changes) - 1) ORDER BY id LIMIT ?)",
     );
-    this.gap = this.#followedSchema === this.#schemaVersion
-      ? null
-      : "there were too many changes, the triggers are new, or the schema has changed";
+    this.gap = this.#gap();
   }
 
   get endPosition(): bigint {
@@ -160,6 +158,14 @@ export class SqliteChanges implements ChangeStream {
   async #endWithGap(): Promise<never> {
     await this.#file.whenFree(() => this.#follow.run(0));
     throw new Error(TOO_MANY);
+  }
+
+  #gap(): string | null {
+    const followed = this.#followedSchema;
+    if (followed === this.#schemaVersion) return null;
+    if (followed !== 0) return "the schema has changed";
+    const { id } = this.#last.get()!;
+    return id === 0 ? "the triggers are new" : "the triggers are new, or changes have been dropped";
   }
 
   /** @throws When tables, and with them results of views, or triggers, and with them changes, may be others. */
