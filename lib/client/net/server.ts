@@ -118,20 +118,26 @@ export class Server {
   /** @returns Why no connection can be made now. */
   #whyAway({ line, key }: Request<unknown>): ConnectionError | undefined {
     const leftMs = Math.ceil(this.#retryAtMs - performance.now());
-    if (!this.#isClosed && this.#probe === undefined && leftMs <= 0) return undefined;
+    const isDue = !this.#isClosed && this.#probe === undefined && leftMs <= 0;
+    if (isDue && !this.#isToBeAsked) return undefined;
     const [command = ""] = line.split(" ", 1);
     const reason = this.#isClosed
       ? "the client was closed"
       : this.#probe !== undefined
       ? "the server is down; another request tries whether it answers"
-      : `the server is down; next attempt in ${leftMs} ms`;
+      : `the server is down; next attempt in ${Math.max(1, leftMs)} ms`;
     return new ConnectionError({ server: this.name, command, key }, reason);
   }
 
   /** Whether the server was silent, and may be tried again. */
   get #isToBeAsked(): boolean {
     return this.#wasSilent && this.#failures > 0 && this.#probe === undefined && !this.#isClosed &&
-      performance.now() >= this.#retryAtMs;
+      performance.now() >= this.#retryAtMs && this.#freeTurn >= 0;
+  }
+
+  /** A turn without a connection; -1: there is none. */
+  get #freeTurn(): number {
+    return this.#connections.findIndex((each) => each === undefined || each.isEnded);
   }
 
   /**
@@ -139,9 +145,8 @@ export class Server {
    * pause: nobody waits longer.
    */
   async askAside(): Promise<void> {
-    const free = this.#connections.findIndex((each) => each === undefined || each.isEnded);
-    if (free === -1 || !this.#isToBeAsked) return;
-    const connection = this.#connections[free] = this.#probe = this.#connect();
+    if (!this.#isToBeAsked) return;
+    const connection = this.#probe = this.#connections[this.#freeTurn] = this.#connect();
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, this.#link.retryFirstMs);
       connection.send(requests.probe("")).catch(() => {}).finally(() => {
