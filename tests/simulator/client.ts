@@ -1,0 +1,323 @@
+import { latin1Bytes, latin1Text } from "../../store/base/bytes.ts";
+import type { History, Operation } from "./history.ts";
+import type { End, Network, Receiver } from "./network.ts";
+import type { ClientPlan, Request } from "./plan.ts";
+import { PORT } from "./server.ts";
+import type { Event, Process, World } from "./world.ts";
+
+/** Pause after an error, before the next request. */
+const PAUSE_MS = 20;
+/** How long a connection may take. */
+const CONNECT_MS = 1000;
+/** A reply that is complete: its lines, each with its value. */
+type Lines = readonly (readonly [line: string, value: string])[];
+/** Replies of reads go on until this. */
+const END = "END";
+const UNKNOWN = /outcome unknown/;
+
+interface Pending {
+  readonly request: Request;
+  /** The version that a `cas` compares. */
+  readonly compared: number;
+  readonly start: number;
+  lines: [string, string][];
+}
+
+/** A client of the text protocol, as applications have them. It notes what it did, and saw. */
+export class StockClient {
+  readonly #world: World;
+  readonly #network: Network;
+  readonly #history: History;
+  readonly #plan: ClientPlan;
+  readonly #process: Process;
+  /** Versions that `gets` has seen, by key. */
+  readonly #versions = new Map<string, number>();
+  #end: End | null = null;
+  #host = 0;
+  #next = 0;
+  /** It asks for the requests before this one. */
+  #last: number;
+  readonly #pending: Pending[] = [];
+  #text = "";
+  #timer: Event | undefined;
+  #isConnecting = false;
+  /** The next request has its time, which has come when it is due. */
+  #isPlanned = false;
+  #isDue = false;
+  /** Requests that were answered with a result. */
+  answered = 0;
+  readonly #isStubborn: boolean;
+
+  /** @param isStubborn Whether a request that fails is asked again, until it succeeds. */
+  constructor(
+    world: World,
+    network: Network,
+    history: History,
+    process: Process,
+    plan: ClientPlan,
+    isStubborn = false,
+  ) {
+    this.#world = world;
+    this.#network = network;
+    this.#history = history;
+    this.#process = process;
+    this.#plan = plan;
+    this.#last = plan.requests.length;
+    this.#isStubborn = isStubborn;
+  }
+
+  get isDone(): boolean {
+    return this.#next >= this.#last && this.#pending.length === 0;
+  }
+
+  /** Asks for nothing more than it has asked for. */
+  finish(): void {
+    this.#last = this.#next;
+  }
+
+  /** What it waits for, for messages. */
+  get waitsFor(): string {
+    const { name, hosts } = this.#plan;
+    const [first] = this.#pending;
+    const left = this.#last - this.#next;
+    const what = first === undefined ? "" : ` for ${first.request.kind} of ${first.request.keys}`;
+    return `${name} waits at ${hosts[this.#host]}${what}; ${left} requests are left`;
+  }
+
+  /** Has the next request be asked after its pause. */
+  start(extraMs = 0): void {
+    const request = this.#plan.requests[this.#next];
+    if (request === undefined || this.#next >= this.#last || this.#isPlanned) return;
+    this.#isPlanned = true;
+    this.#world.timer(request.pauseMs + extraMs, this.#process, () => {
+      this.#isDue = true;
+      this.#ask();
+    });
+  }
+
+  #ask(): void {
+    if (!this.#isDue || this.#next >= this.#last) return;
+    if (this.#pending.length >= this.#plan.depth) return;
+    if (this.#end === null) return this.#connect();
+    const request = this.#plan.requests[this.#next++]!;
+    this.#isPlanned = false;
+    this.#isDue = false;
+    const start = this.#history.tick();
+    const compared = this.#compared(request.keys[0] ?? "");
+    this.#pending.push({ request, compared, start, lines: [] });
+    this.#world.note(
+      this.#plan.name,
+      `asks ${this.#textOf(request).replaceAll("\r\n", " ").trim()}`,
+    );
+    this.#end.send(latin1Bytes(this.#textOf(request)));
+    if (this.#pending.length === 1) this.#watch();
+    this.start();
+  }
+
+  #textOf(request: Request): string {
+    const { kind, keys } = request;
+    const [key = ""] = keys;
+    const value = valueOf(request);
+    switch (kind) {
+      case "get":
+      case "getMany":
+        return `get ${keys.join(" ")}\r\n`;
+      case "gets":
+      case "uget":
+        return `${kind} ${key}\r\n`;
+      case "set":
+      case "add":
+        return `${kind} ${key} 0 0 ${value.length}\r\n${value}\r\n`;
+      case "cas":
+        return `cas ${key} 0 0 ${value.length} ${this.#compared(key)}\r\n${value}\r\n`;
+      case "delete":
+        return `delete ${key}\r\n`;
+      case "flush":
+        return "flush_all\r\n";
+    }
+  }
+
+  /** The version of a row that the client has seen last. */
+  #compared(key: string): number {
+    return this.#versions.get(key) ?? 1;
+  }
+
+  // --- the connection ------------------------------------------------------------------------------
+
+  #connect(): void {
+    if (this.#isConnecting) return;
+    this.#isConnecting = true;
+    const { hosts } = this.#plan;
+    const address = `${hosts[this.#host]}:${PORT}`;
+    let isOver = false;
+    const fail = (): void => {
+      if (isOver) return;
+      isOver = true;
+      late.isCancelled = true;
+      this.#isConnecting = false;
+      this.#host = (this.#host + 1) % hosts.length;
+      this.#world.timer(PAUSE_MS, this.#process, () => this.#ask());
+    };
+    const giveUp = this.#network.connect(this.#process, address, (end) => {
+      isOver = true;
+      late.isCancelled = true;
+      this.#isConnecting = false;
+      this.#end = end;
+      this.#text = "";
+      this.#world.after(0, this.#process, () => this.#ask());
+      return this.#receiver;
+    }, fail);
+    const late = this.#world.timer(CONNECT_MS, this.#process, () => {
+      giveUp();
+      fail();
+    });
+  }
+
+  readonly #receiver: Receiver = {
+    received: (bytes) => this.#received(latin1Text(bytes)),
+    ended: () => this.#lose("closed"),
+    broken: () => this.#lose("broken"),
+  };
+
+  #watch(): void {
+    if (this.#timer !== undefined) this.#timer.isCancelled = true;
+    const { patienceMs } = this.#plan;
+    if (this.#pending.length === 0 || patienceMs === null) return;
+    this.#timer = this.#world.timer(patienceMs, this.#process, () => this.#lose("silent"));
+  }
+
+  /** The connection is gone: what was asked has an unknown outcome. */
+  #lose(why: string): void {
+    const end = this.#end;
+    if (end === null) return;
+    this.#end = null;
+    end.reset();
+    if (this.#timer !== undefined) this.#timer.isCancelled = true;
+    this.#world.note(this.#plan.name, `loses its connection: ${why}`);
+    const lost = this.#pending.splice(0);
+    for (const each of lost) this.#record(each, each.request.keys, "unknown", null);
+    if (lost.length > 0) this.#askAgain();
+    this.#world.timer(PAUSE_MS, this.#process, () => this.#ask());
+  }
+
+  /** Asks the request that failed again, if it must succeed. */
+  #askAgain(): void {
+    if (!this.#isStubborn) return;
+    this.#next--;
+    this.start(PAUSE_MS);
+  }
+
+  // --- replies -------------------------------------------------------------------------------------
+
+  #received(text: string): void {
+    this.#text += text;
+    while (this.#pending.length > 0 && this.#end !== null && this.#takeLine(this.#pending[0]!));
+  }
+
+  /** @returns Whether more may have been received. */
+  #takeLine(pending: Pending): boolean {
+    const end = this.#text.indexOf("\r\n");
+    if (end < 0) return false;
+    const line = this.#text.slice(0, end);
+    let value = "";
+    let next = end + 2;
+    if (line.startsWith("VALUE ")) {
+      const length = Number(line.split(" ")[3]);
+      if (this.#text.length < next + length + 2) return false;
+      value = this.#text.slice(next, next + length);
+      next += length + 2;
+    }
+    this.#text = this.#text.slice(next);
+    if (line.startsWith("VALUE ") || line.startsWith("NONE ")) {
+      pending.lines.push([line, value]);
+      return true;
+    }
+    this.#pending.shift();
+    this.#watch();
+    this.#answer(pending, line);
+    return true;
+  }
+
+  #answer(pending: Pending, line: string): void {
+    const { request } = pending;
+    this.#world.note(
+      this.#plan.name,
+      `got ${
+        [...pending.lines.map(([, value]) => value), line].join(" ")
+      } for ${request.kind} ${request.keys}`,
+    );
+    const isError = /ERROR/.test(line);
+    if (isError) {
+      this.#record(pending, request.keys, UNKNOWN.test(line) ? "unknown" : "failed", null);
+      this.#askAgain();
+      return this.#ask();
+    }
+    this.answered++;
+    if (line === END) this.#readAnswer(pending);
+    else this.#writeAnswer(pending, line);
+    this.#ask();
+  }
+
+  #readAnswer(pending: Pending): void {
+    const { keys } = pending.request;
+    const left = new Set(keys);
+    for (const [line, value] of pending.lines) {
+      const [word, key = "", ...numbers] = line.split(" ");
+      const isUget = pending.request.kind === "uget";
+      const text = word === "NONE" ? numbers[0] : numbers[2];
+      const version = text === undefined ? null : Number(text);
+      if (version !== null && word === "VALUE") this.#versions.set(key, version);
+      left.delete(key);
+      this.#record(
+        pending,
+        [key],
+        "ok",
+        word === "NONE" ? null : value,
+        isUget || word === "VALUE" ? version : null,
+      );
+    }
+    this.#record(pending, [...left], "ok", null);
+  }
+
+  #writeAnswer(pending: Pending, line: string): void {
+    const { request } = pending;
+    const isDone = line === "STORED" || line === "DELETED";
+    this.#record(pending, request.keys, isDone ? "ok" : "failed", null);
+    // It has seen that there is no row.
+    if (request.kind === "delete" && line === "NOT_FOUND") {
+      this.#record({ ...pending, request: { ...request, kind: "get" } }, request.keys, "ok", null);
+    }
+  }
+
+  #record(
+    { request, compared, start }: Pending,
+    keys: readonly string[],
+    outcome: Operation["outcome"],
+    value: string | null,
+    version: number | null = null,
+  ): void {
+    const { kind } = request;
+    if (kind === "flush") return;
+    const operation = kind === "getMany" ? "get" : kind;
+    const isWrite = kind === "set" || kind === "add" || kind === "cas";
+    const end = outcome === "unknown" ? null : this.#history.tick();
+    for (const key of keys) {
+      this.#history.add({
+        client: this.#plan.name,
+        operation,
+        key,
+        value: isWrite ? valueOf(request) : value,
+        version,
+        ...(kind === "cas" && { compared }),
+        start,
+        end,
+        outcome,
+      });
+    }
+  }
+}
+
+/** The value that a request writes: no other one writes it. */
+function valueOf({ id }: Request): string {
+  return `v${id}`;
+}

@@ -1,0 +1,189 @@
+import { DatabaseSync } from "node:sqlite";
+import type { Network } from "./network.ts";
+import type { Event, Process, World } from "./world.ts";
+
+/** Longest time until a thread that was woken runs, in milliseconds. */
+const WAKE_MS = 0.05;
+
+interface Waiter {
+  readonly index: number;
+  readonly process: Process;
+  readonly resolve: (value: "ok" | "timed-out") => void;
+  timer: Event | undefined;
+}
+
+type Words = Int32Array<SharedArrayBuffer>;
+
+/** What replaces globals of the runtime while a world runs. */
+class VirtualGlobals {
+  readonly #world: World;
+  readonly #network: Network;
+  readonly #waiters = new Map<SharedArrayBuffer, Waiter[]>();
+  readonly #databases = new WeakSet<DatabaseSync>();
+
+  constructor(world: World, network: Network) {
+    this.#world = world;
+    this.#network = network;
+  }
+
+  readonly setTimeout = (
+    act: (...values: unknown[]) => void,
+    ms = 0,
+    ...values: unknown[]
+  ): Event => {
+    const { current } = this.#world;
+    return this.#world.timer(Math.max(1, ms), current, () => act(...values));
+  };
+
+  readonly clearTimeout = (event?: Event): void => {
+    if (event !== undefined) event.isCancelled = true;
+  };
+
+  readonly setInterval = (act: () => void, ms = 0): Event => {
+    const { current } = this.#world;
+    const interval = Math.max(1, ms);
+    const event = this.#world.timer(interval, current, () => {});
+    const again = (): void => {
+      act();
+      if (event.isCancelled) return;
+      this.#world.timer(interval, current, () => {
+        if (!event.isCancelled) again();
+      });
+    };
+    event.act = again;
+    return event;
+  };
+
+  readonly now = (): number => this.#world.look();
+  readonly unixNow = (): number => this.#world.current.unixMs;
+  readonly random = (): number => this.#world.random();
+
+  readonly getRandomValues = <Values extends Uint8Array | Int32Array | Uint32Array>(
+    values: Values,
+  ): Values => {
+    const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+    for (let at = 0; at < bytes.length; at++) bytes[at] = this.#world.choose(256);
+    return values;
+  };
+
+  readonly randomUUID = (): string => {
+    const digits = this.getRandomValues(new Uint8Array(16)).toHex();
+    return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+  };
+
+  readonly waitAsync = (words: Words, index: number, value: number, ms = Infinity): unknown => {
+    if (Atomics.load(words, index) !== value) return { async: false, value: "not-equal" };
+    const { promise, resolve } = Promise.withResolvers<"ok" | "timed-out">();
+    const { buffer } = words;
+    const place = words.byteOffset / 4 + index;
+    const waiter: Waiter = {
+      index: place,
+      process: this.#world.current,
+      resolve,
+      timer: undefined,
+    };
+    const waiters = this.#waiters.get(buffer) ?? [];
+    if (waiters.length === 0) this.#waiters.set(buffer, waiters);
+    waiters.push(waiter);
+    if (ms !== Infinity) {
+      waiter.timer = this.#world.timer(ms, waiter.process, () => {
+        waiters.splice(waiters.indexOf(waiter), 1);
+        resolve("timed-out");
+      });
+    }
+    return { async: true, value: promise };
+  };
+
+  readonly notify = (words: Words, index: number, count = Infinity): number => {
+    const waiters = this.#waiters.get(words.buffer);
+    if (waiters === undefined || waiters.length === 0) return 0;
+    const place = words.byteOffset / 4 + index;
+    let woken = 0;
+    for (let at = 0; at < waiters.length && woken < count;) {
+      const waiter = waiters[at]!;
+      if (waiter.index !== place) {
+        at++;
+        continue;
+      }
+      waiters.splice(at, 1);
+      woken++;
+      if (waiter.timer !== undefined) waiter.timer.isCancelled = true;
+      this.#world.after(WAKE_MS * this.#world.random(), waiter.process, () => waiter.resolve("ok"));
+    }
+    return woken;
+  };
+
+  readonly connect = (
+    options: Deno.ConnectOptions & { signal?: AbortSignal },
+  ): Promise<unknown> => {
+    const { hostname = "", port, signal } = options;
+    return this.#network.connectAsRuntime(this.#world.current, hostname, port, signal);
+  };
+
+  /** Files whose descriptors the kernel closes with the process. */
+  openedBy<Opened extends { close(): void }>(opened: Opened): Opened {
+    this.#world.current.atEnd.add(() => {
+      try {
+        opened.close();
+      } catch {
+        // It is closed already.
+      }
+    });
+    return opened;
+  }
+
+  noteDatabase(database: DatabaseSync): void {
+    if (this.#databases.has(database)) return;
+    this.#databases.add(database);
+    this.openedBy(database);
+  }
+}
+
+/**
+ * Replaces clocks, timers, chance and sockets of the runtime while `body` runs, which must not wait for anything real:
+ * they are those of the process whose code runs then. So the code of the server is what it is in production.
+ */
+export function withVirtualGlobals<Result>(
+  world: World,
+  network: Network,
+  body: () => Result,
+): Result {
+  const virtual = new VirtualGlobals(world, network);
+  const { openSync } = Deno;
+  const { exec, prepare } = DatabaseSync.prototype;
+  using replaced = new DisposableStack();
+  // deno-lint-ignore no-explicit-any
+  const replace = (object: any, name: string, value: unknown): void => {
+    const before = Object.getOwnPropertyDescriptor(object, name);
+    Object.defineProperty(object, name, { value, configurable: true, writable: true });
+    replaced.defer(() => {
+      if (before === undefined) delete object[name];
+      else Object.defineProperty(object, name, before);
+    });
+  };
+  replace(globalThis, "setTimeout", virtual.setTimeout);
+  replace(globalThis, "clearTimeout", virtual.clearTimeout);
+  replace(globalThis, "setInterval", virtual.setInterval);
+  replace(globalThis, "clearInterval", virtual.clearTimeout);
+  replace(performance, "now", virtual.now);
+  replace(performance, "timeOrigin", 0);
+  replace(Date, "now", virtual.unixNow);
+  replace(Math, "random", virtual.random);
+  replace(crypto, "getRandomValues", virtual.getRandomValues);
+  replace(crypto, "randomUUID", virtual.randomUUID);
+  replace(Atomics, "waitAsync", virtual.waitAsync);
+  replace(Atomics, "notify", virtual.notify);
+  replace(Deno, "connect", virtual.connect);
+  replace(
+    Deno,
+    "openSync",
+    (path: string, options: Deno.OpenOptions) => virtual.openedBy(openSync(path, options)),
+  );
+  for (const [name, call] of [["exec", exec], ["prepare", prepare]] as const) {
+    replace(DatabaseSync.prototype, name, function (this: DatabaseSync, sql: string): unknown {
+      virtual.noteDatabase(this);
+      return call.call(this, sql);
+    });
+  }
+  return body();
+}

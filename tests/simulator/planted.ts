@@ -1,0 +1,58 @@
+import { type Fault, faults } from "../mutate/fault.ts";
+
+/** The simulator finds them; it is no test file. */
+const NO_TESTS = "";
+
+// deno-fmt-ignore
+/** Faults that the simulator finds: `deno task simulate --planted`. */
+export const PLANTED: readonly Fault[] = [
+  ...faults("lib/rows/flows/node_flows.ts", NO_TESTS, [
+    ["a node counts its time from the answer", "this.#right.renew(sentMs + due.grantedMs);", "this.#right.renew(0 * sentMs + this.#right.nowMs() + due.grantedMs);"],
+    ["a node joins with its rows", "yield* step({ kind: \"delete\", ...EVERY_ROW });\n    const sentMs", "const sentMs"],
+    ["a node confirms what it has not deleted", 'if (seq !== 0) yield* step({ kind: "delete", keys, prefixes });', ""],
+  ]),
+  ...faults("lib/rows/flows/node_list.ts", NO_TESTS, [
+    ["an origin goes on without a node before its time is over", "nowMs + waitFor(grantedMs, this.#driftShare)", "nowMs + grantedMs"],
+    ["a confirmation counts for later deletions, too", "each.seq > seq", "each.seq > seq + 1000"],
+    ["a node is over as soon as it has renewed", "!node.isLost && nowMs >= node.untilMs", "!node.isLost && nowMs >= node.renewedMs + 1"],
+  ]),
+  ...faults("lib/rows/flows/node_service.ts", NO_TESTS, [
+    ["the database does not know the nodes", "if (!this.#isNoted) {", "if (this.#isNoted) {"],
+  ]),
+  ...faults("lib/rows/nodes/node_server.ts", NO_TESTS, [
+    ["a write does not wait for nodes", "if (this.#nodes.isDone(deletion, this.#nowMs)) return undefined;", "return undefined;"],
+  ]),
+  ...faults("lib/rows/nodes/origin_client.ts", NO_TESTS, [
+    ["a write without a reply has failed", "return error instanceof PeerError || isMalformed(error);", "return error instanceof PeerError && isMalformed(error);"],
+  ]),
+  ...faults("lib/rows/flows/takeover.ts", NO_TESTS, [
+    ["a takeover does not wait for nodes", "yield* step({ kind: \"sleep\", ms: waitFor(Math.max(servedMs, nodesMs), driftShare) });", ""],
+  ]),
+  ...faults("lib/databases/sqlite/backend.ts", NO_TESTS, [
+    ["an origin needs no lock", "return this.#isLocked ||= this.#lockFile.tryLockSync(true);", "return this.#isLocked = true;"],
+    ["a group is committed without its last write", "const results = writes.map((write) => this.#writeOne(write));", "const results = writes.map((write, at) => at > 0 && at === writes.length - 1 ? { kind: \"committed\", version: 1 } as const : this.#writeOne(write));"],
+  ]),
+  ...faults("lib/rows/flows/flows.ts", NO_TESTS, [
+    ["a read looks at the tokens after the database", "const cacheable = areCacheable[index]! && isReadable", "const cacheable = (areCacheable[index] || true) && this.states.isCacheable(keys[index]!) && isReadable"],
+    ["a key with a token is cacheable", "const areCacheable = keys.map((key) => this.states.isCacheable(key));", "const areCacheable = keys.map(() => true);"],
+  ]),
+  ...faults("lib/rows/flows/row_edit.ts", NO_TESTS, [
+    ["a condition of a write is not looked at", "return compare === null || compare === version;", "return true;"],
+  ]),
+  ...faults("lib/peers/peer_pool.ts", NO_TESTS, [
+    ["a connection with half a reply is used again", "isWhole = peer.isRead;\n      return reply;\n    } finally {\n      if (isWhole &&", "isWhole = peer.isRead;\n      return reply;\n    } finally {\n      if ((isWhole || true) &&"],
+  ]),
+  ...faults("store/operations/row_removal.ts", NO_TESTS, [
+    ["a write leaves the row's lease to its reader", "if (lease !== NO_LEASE && (endsClientLease || !leases.isHeldByClient(lease))) {", "if (false) {"],
+  ]),
+  ...faults("store/operations/row.ts", NO_TESTS, [
+    ["a row is filled whatever has become of its lease", "const isFilled = this.#isHeld(leaseId);", "const isFilled = leaseId !== 0;"],
+    ["a queued read is answered from the cache after the end of the right", "if (mayServe && this.#answerFromCache(slot)) return;", "if (this.#answerFromCache(slot)) return;"],
+  ]),
+  ...faults("protocol/thread_context.ts", NO_TESTS, [
+    ["reads without the mutex serve rows without the right to", "(parking.session !== null || !parking.mayServe)", "parking.session !== null"],
+  ]),
+  ...faults("store/row_cache.ts", NO_TESTS, [
+    ["get serves a row without the right to", "if (parking.isBarred(operation)) {\n      return parking.read(operation, operation.owner);\n    }\n    return super.get(", "return super.get("],
+  ]),
+];

@@ -1,0 +1,258 @@
+import { readCommand } from "../../lib/cli/command.ts";
+import type { ServerOptions } from "../../lib/cli/options.ts";
+import { cacheServices } from "../../lib/net/cache_service.ts";
+import type { ServedConversation, Service } from "../../lib/net/service.ts";
+import type { TransportEvent } from "../../lib/net/transport.ts";
+import { Lifecycle } from "../../lib/process/lifecycle.ts";
+import { reasonOf } from "../../lib/process/reason.ts";
+import type { RowsMessage, RowsStart } from "../../lib/rows/messages.ts";
+import { NodeThread } from "../../lib/rows/nodes/node_thread.ts";
+import { OriginThread } from "../../lib/rows/origin/origin_thread.ts";
+import { toNodeOptions, toRowsOptions } from "../../lib/rows/row_arguments.ts";
+import { Ticker } from "../../lib/server/ticker.ts";
+import { ConversationState } from "../../protocol/conversation.ts";
+import { createSharedState, type ThreadContext } from "../../protocol/thread_context.ts";
+import { concatBytes } from "../../store/base/bytes.ts";
+import { checkStore } from "../../store/check/check.ts";
+import { ConnectionKind } from "../../store/connections.ts";
+import { INPUT_BYTES } from "../../store/limits.ts";
+import { formatCache } from "../../store/row_cache.ts";
+import { createSharedMemory, Memory } from "../../store/setup.ts";
+import { joinThread } from "../support/threads.ts";
+import type { End, Network, Receiver } from "./network.ts";
+import type { Process, World } from "./world.ts";
+
+export const PORT = 11211;
+/** Little memory: a run starts many servers. */
+const OPTIONS = ["-m", "2", "-c", "64", "-t", "1", "-I", "16k", "-o", "memlimit_max=1"];
+/** The serving thread's number. */
+const SERVING = 0;
+const FOLDER = /\S*leased-simulator\S*/g;
+const LISTENER = "tcp:sim";
+
+/** A server process: the real store, conversations and database thread, with sockets of the simulated network. */
+export class Server {
+  readonly process: Process;
+  readonly thread: ThreadContext;
+  /** Whether it takes connections. */
+  isServing = false;
+  readonly #world: World;
+  readonly #network: Network;
+  readonly #options: ServerOptions;
+  readonly #service: Service;
+  readonly #lifecycleShared = Lifecycle.createShared(1);
+  readonly #lifecycle = new Lifecycle(this.#lifecycleShared);
+  readonly #connections = new Map<number, ServedConnection>();
+  readonly #ended: () => void;
+
+  /**
+   * @param options As on the command line.
+   * @param ended Called when the process has ended by itself.
+   */
+  constructor(
+    world: World,
+    network: Network,
+    process: Process,
+    options: readonly string[],
+    ended: () => void,
+  ) {
+    this.#world = world;
+    this.#network = network;
+    this.process = process;
+    this.#ended = ended;
+    const facts = {
+      version: "0.0.0",
+      runtime: "simulator",
+      pid: 1,
+      unixMs: process.unixMs,
+      random: world.random(),
+      hashSeed: Int32Array.of(world.choose(2 ** 31), world.choose(2 ** 31)),
+      keepsMemoryOrder: true,
+    };
+    const command = readCommand([...OPTIONS, ...options], facts);
+    if (command.kind !== "run") throw new Error(`cannot start with ${options.join(" ")}`);
+    this.#options = command.options;
+    const { store } = command.options;
+    const rightFrom = this.#rowsOptions?.rightFrom;
+    const memory = createSharedMemory({
+      ...store,
+      rows: store.rows && { ...store.rows, rightFrom },
+    });
+    const cache = formatCache(new Memory(memory));
+    const shared = createSharedState(memory, this.#options);
+    this.thread = joinThread({ shared, settings: this.#options }, SERVING);
+    const { rows } = this.thread.cache;
+    if (rows?.right.isTimed) rows.right.nowMs = () => performance.now();
+    const wake = (index: number): void => this.#lifecycle.wake(index);
+    this.thread.cache.onReady = wake;
+    cache.onReady = wake;
+    this.#service = cacheServices(this.thread, SERVING, () => {}).auto;
+    new Ticker(cache, performance.now()).start();
+  }
+
+  get #rowsOptions(): RowsStart["options"] | null {
+    const options = this.#options;
+    if (options.origin.length > 0) return toNodeOptions(options, []);
+    return options.db === "" ? null : toRowsOptions(options, []);
+  }
+
+  /** Starts the database thread, then takes connections. Call it as the process. */
+  async start(): Promise<void> {
+    const options = this.#rowsOptions;
+    if (options !== null && !await this.#startRows(options)) return;
+    this.isServing = true;
+    const { name } = this.process;
+    this.#world.note(name, "serves");
+    const address = `${name.slice(0, name.indexOf("#"))}:${PORT}`;
+    this.#network.listen(this.process, address, (end) => this.#accept(end));
+    await this.#resumeReady();
+  }
+
+  /** @returns Whether rows are served. */
+  async #startRows(options: RowsStart["options"]): Promise<boolean> {
+    const start: RowsStart = {
+      options,
+      shared: this.thread.memory.shared,
+      lifecycle: this.#lifecycleShared,
+      member: { transport: "portable", workerData: null },
+      savedMark: null,
+      savesRows: false,
+    };
+    const say = (message: RowsMessage): void => this.#hear(message);
+    try {
+      const thread = "origins" in options
+        ? await NodeThread.open(start, options, say)
+        : await OriginThread.open(start, options, say);
+      void thread.run();
+      return true;
+    } catch (error) {
+      this.#world.note(this.process.name, `does not start: ${reasonOf(error)}`);
+      this.#world.after(0, this.#world.nobody, this.#ended);
+      return false;
+    }
+  }
+
+  #hear(message: RowsMessage): void {
+    if (message.kind === "event") this.#log(message.event);
+    else if (message.kind === "deposed") {
+      this.#world.note(this.process.name, `is deposed: ${message.reason}`);
+      this.#world.after(0, this.#world.nobody, this.#ended);
+    }
+  }
+
+  #log({ message }: TransportEvent): void {
+    // The name of the folder is another one in each run.
+    this.#world.note(this.process.name, message.replaceAll(FOLDER, "the database"));
+  }
+
+  /** Resumes connections that need not wait any longer, as transports do. */
+  async #resumeReady(): Promise<void> {
+    for (;;) {
+      const wakeCount = this.#lifecycle.wakeCount(SERVING);
+      this.thread.takeReady(SERVING, (owner) => this.#connections.get(owner)?.resume());
+      await this.#lifecycle.woken(SERVING, wakeCount);
+    }
+  }
+
+  #accept(end: End): Receiver {
+    const conversation = this.#service.open(ConnectionKind.TCP, `tcp:${end.other.host}`, LISTENER);
+    if (conversation === null) {
+      end.send(this.#service.refusal);
+      end.close();
+      return { received: () => {}, ended: () => {}, broken: () => {} };
+    }
+    const connection = new ServedConnection(this.thread, this.#service, conversation, end, () => {
+      this.#connections.delete(connection.id);
+    });
+    this.#connections.set(connection.id, connection);
+    return connection;
+  }
+
+  /** Checks the store's memory. @throws What is wrong with it. */
+  check(): void {
+    checkStore(this.thread.memory);
+  }
+}
+
+/** A connection of a server: feeds its conversation, and sends the replies. */
+class ServedConnection implements Receiver {
+  readonly id: number;
+  readonly #thread: ThreadContext;
+  readonly #service: Service;
+  readonly #conversation: ServedConversation;
+  readonly #end: End;
+  readonly #closed: () => void;
+  /** Bytes that the conversation left unconsumed, and those that came while it waited. */
+  #pending: Uint8Array = new Uint8Array(0);
+  #isPeerEnded = false;
+  #isClosed = false;
+
+  constructor(
+    thread: ThreadContext,
+    service: Service,
+    conversation: ServedConversation,
+    end: End,
+    closed: () => void,
+  ) {
+    this.#thread = thread;
+    this.#service = service;
+    this.#conversation = conversation;
+    this.#end = end;
+    this.#closed = closed;
+    this.id = conversation.owner;
+  }
+
+  received(bytes: Uint8Array): void {
+    this.#pending = this.#pending.length === 0 ? bytes : concatBytes([this.#pending, bytes]);
+    if (!this.#isWaiting) this.#serve();
+  }
+
+  ended(): void {
+    this.#isPeerEnded = true;
+    if (!this.#isWaiting || !this.#conversation.awaitsServer) this.#close("normal");
+  }
+
+  broken(): void {
+    this.#close("error");
+  }
+
+  /** Goes on when the store has ended the conversation's wait. */
+  resume(): void {
+    if (!this.#isClosed) this.#serve();
+  }
+
+  get #isWaiting(): boolean {
+    return this.#conversation.state === ConversationState.WAITING;
+  }
+
+  #serve(): void {
+    const { input, reply, cache } = this.#thread;
+    const conversation = this.#conversation;
+    let isMore = true;
+    while (isMore && !this.#isClosed) {
+      const fed = this.#pending.subarray(0, INPUT_BYTES);
+      const rest = this.#pending.subarray(fed.length);
+      input.bytes.set(fed);
+      reply.reset();
+      const consumed = conversation.feed(0, fed.length);
+      cache.applyHits();
+      const left = input.bytes.slice(consumed, fed.length);
+      this.#pending = rest.length === 0 ? left : concatBytes([left, rest]);
+      this.#end.send(reply.region.bytes.subarray(0, reply.length));
+      const { state } = conversation;
+      if (state === ConversationState.CLOSING) return this.#close(conversation.closeReason);
+      isMore = state === ConversationState.UNFINISHED ||
+        state === ConversationState.NEEDS_INPUT && consumed > 0 && rest.length > 0;
+    }
+    if (this.#isPeerEnded && !this.#isWaiting) this.#close("normal");
+  }
+
+  #close(reason: ServedConversation["closeReason"]): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#conversation.end();
+    this.#end.close();
+    this.#service.close(this.id as Parameters<Service["close"]>[0], reason);
+    this.#closed();
+  }
+}

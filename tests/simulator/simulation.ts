@@ -1,0 +1,299 @@
+import { DatabaseSync } from "node:sqlite";
+import { sqliteSchema } from "../../lib/databases/base/schema.ts";
+import { DEFAULT_TABLE } from "../../lib/databases/base/table.ts";
+import { reasonOf } from "../../lib/process/reason.ts";
+import { StockClient } from "./client.ts";
+import { withVirtualGlobals } from "./globals.ts";
+import { History } from "./history.ts";
+import { Network } from "./network.ts";
+import type { Fault, HostPlan, Plan } from "./plan.ts";
+import { type Committed, rowViolations } from "./rows_check.ts";
+import { Server } from "./server.ts";
+import { Process, World } from "./world.ts";
+
+/** Pause before a process that has ended by itself is started again. */
+const RESTART_MS = 200;
+/** Virtual time within which everything is served after the last fault, in milliseconds. */
+const RECOVERY_MS = 120_000;
+
+/** A host, and the process on it. */
+interface Host {
+  readonly plan: HostPlan;
+  process: Process | null;
+  server: Server | null;
+  starts: number;
+}
+
+/** The result of a run. */
+export interface Ran {
+  readonly violations: readonly string[];
+  readonly history: History;
+  /** Requests that were answered with a result. */
+  readonly answered: number;
+  /** Of all that happened. */
+  readonly hash: number;
+  readonly events: number;
+  readonly virtualMs: number;
+  readonly transcript: readonly string[];
+}
+
+/** Runs a plan to its end. Call it outside of promises: it must not be inside a microtask. */
+export function simulate(plan: Plan, keepsTranscript = false): Ran {
+  const folder = Deno.makeTempDirSync({ prefix: "leased-simulator-" });
+  try {
+    return new Simulation(plan, folder, keepsTranscript).run();
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
+}
+
+class Simulation {
+  readonly #plan: Plan;
+  readonly #world: World;
+  readonly #network: Network;
+  readonly #history = new History();
+  readonly #hosts = new Map<string, Host>();
+  readonly #clients: StockClient[] = [];
+  readonly #database: string;
+  /** Keeps the files of the database while no process has them open, and locks it. */
+  readonly #other: DatabaseSync;
+  /** Mends what is wrong now. */
+  readonly #mends = new Set<() => void>();
+  #isHealed = false;
+
+  constructor(plan: Plan, folder: string, keepsTranscript: boolean) {
+    this.#plan = plan;
+    this.#world = new World(plan.seed, keepsTranscript);
+    const { latencyMs, splitShare } = plan;
+    this.#network = new Network(this.#world, { latencyMs, splitShare });
+    this.#database = `${folder}/rows.db`;
+    this.#other = new DatabaseSync(this.#database, { timeout: 0 });
+    const note = "BEGIN INSERT INTO noted VALUES (NEW.key, NEW.value, NEW.version); END";
+    this.#other.exec(
+      "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; BEGIN; " +
+        `${sqliteSchema(DEFAULT_TABLE)}` +
+        "CREATE TABLE noted (key BLOB, value BLOB, version INTEGER);" +
+        `CREATE TRIGGER note_insert AFTER INSERT ON kv ${note};` +
+        `CREATE TRIGGER note_update AFTER UPDATE ON kv ${note}; COMMIT`,
+    );
+  }
+
+  run(): Ran {
+    const world = this.#world;
+    let violations: readonly string[];
+    try {
+      violations = withVirtualGlobals(world, this.#network, () => this.#runAll());
+    } finally {
+      for (const { process } of this.#hosts.values()) if (process?.isAlive) world.kill(process);
+      this.#other.close();
+    }
+    return {
+      violations,
+      history: this.#history,
+      answered: this.#clients.reduce((sum, { answered }) => sum + answered, 0),
+      hash: world.hash,
+      events: world.events,
+      virtualMs: world.nowMs,
+      transcript: world.transcript ?? [],
+    };
+  }
+
+  #runAll(): readonly string[] {
+    const { hosts, clients, faults, healMs } = this.#plan;
+    const world = this.#world;
+    for (const plan of hosts) {
+      this.#hosts.set(plan.name, { plan, process: null, server: null, starts: 0 });
+      world.after(0, world.nobody, () => this.#start(plan.name));
+    }
+    for (const plan of clients) this.#addClient(new Process(world, plan.name, 1, 0), plan);
+    for (const fault of faults) world.at(fault.atMs, world.nobody, () => this.#fail(fault));
+    world.at(healMs, world.nobody, () => this.#heal());
+    const isOver = world.run(
+      () => this.#isHealed && this.#clients.every(({ isDone }) => isDone),
+      healMs + RECOVERY_MS,
+    );
+    const violations = [...world.faults];
+    if (!isOver && violations.length === 0) {
+      const waiting = this.#clients.filter(({ isDone }) => !isDone);
+      violations.push(...waiting.map(({ waitsFor }) => `not served again: ${waitsFor}`));
+    }
+    violations.push(...rowViolations(this.#history.operations, this.#committed()));
+    violations.push(...this.#checkServers());
+    return violations;
+  }
+
+  #addClient(process: Process, plan: Plan["clients"][number], isStubborn = false): void {
+    const client = new StockClient(
+      this.#world,
+      this.#network,
+      this.#history,
+      process,
+      plan,
+      isStubborn,
+    );
+    this.#clients.push(client);
+    client.start();
+  }
+
+  #committed(): Committed[] {
+    const rows = this.#other.prepare(
+      "SELECT CAST(key AS TEXT) AS key, CAST(value AS TEXT) AS value, version FROM noted ORDER BY rowid",
+    ).all();
+    return rows as unknown as Committed[];
+  }
+
+  #checkServers(): string[] {
+    const violations: string[] = [];
+    for (const { plan: { name }, server } of this.#hosts.values()) {
+      try {
+        server?.check();
+      } catch (error) {
+        violations.push(`the store of ${name}: ${reasonOf(error)}`);
+      }
+    }
+    return violations;
+  }
+
+  // --- processes -----------------------------------------------------------------------------------
+
+  #start(name: string): void {
+    const host = this.#hosts.get(name)!;
+    if (host.process !== null) return;
+    const { plan: { role, rate, bootMs, options } } = host;
+    const process = new Process(this.#world, `${name}#${++host.starts}`, rate, bootMs);
+    host.process = process;
+    this.#world.note(process.name, "starts");
+    const all = role === "origin" ? ["--db", `sqlite:${this.#database}`, ...options] : options;
+    this.#world.after(0, process, () => {
+      const ended = (): void => this.#restart(host, process);
+      host.server = new Server(this.#world, this.#network, process, all, ended);
+      void host.server.start();
+    });
+  }
+
+  /** Starts a process again that has ended by itself. */
+  #restart(host: Host, process: Process): void {
+    if (host.process !== process) return;
+    this.#kill(host, false);
+    this.#world.after(RESTART_MS, this.#world.nobody, () => this.#start(host.plan.name));
+  }
+
+  #kill(host: Host, isSilent: boolean): void {
+    const { process } = host;
+    if (process === null) return;
+    this.#world.note(process.name, isSilent ? "is killed with its host" : "is killed");
+    this.#world.kill(process);
+    this.#network.endProcess(process, isSilent);
+    host.process = null;
+    host.server = null;
+  }
+
+  // --- faults --------------------------------------------------------------------------------------
+
+  /** Has something be mended after a time, or when everything is. */
+  #mendAfter(ms: number, mend: () => void): void {
+    const once = (): void => {
+      if (this.#mends.delete(once)) mend();
+    };
+    this.#mends.add(once);
+    this.#world.after(ms, this.#world.nobody, once);
+  }
+
+  #fail(fault: Fault): void {
+    if (this.#isHealed) return;
+    const world = this.#world;
+    switch (fault.kind) {
+      case "kill": {
+        this.#kill(this.#hosts.get(fault.host)!, fault.isSilent);
+        return this.#mendAfter(fault.downMs, () => this.#start(fault.host));
+      }
+      case "stop": {
+        const { process } = this.#hosts.get(fault.host)!;
+        if (process === null || process.isStopped) return;
+        world.note(process.name, "is stopped");
+        world.stop(process);
+        return this.#mendAfter(fault.forMs, () => {
+          if (!process.isAlive) return;
+          world.note(process.name, "goes on");
+          world.resume(process);
+        });
+      }
+      case "cut": {
+        const { from, to, isBothWays, forMs } = fault;
+        const way = `${from} to ${to}${isBothWays ? " and back" : ""}`;
+        world.note("network", `cuts ${way}`);
+        const mends = [this.#network.cut(from, to)];
+        if (isBothWays) mends.push(this.#network.cut(to, from));
+        return this.#mendAfter(forMs, () => {
+          world.note("network", `joins ${way}`);
+          for (const mend of mends) mend();
+        });
+      }
+      case "reset":
+      case "silence": {
+        const ends = this.#network.endsOf(fault.host);
+        const end = ends[fault.number % ends.length];
+        if (end === undefined) return;
+        world.note("network", `${fault.kind}: ${fault.host} and ${end.other.host}`);
+        if (fault.kind === "reset") this.#network.reset(end);
+        else this.#network.silence(end);
+        return;
+      }
+      case "slow": {
+        world.note("network", `is slower by ${fault.byMs.toFixed(3)} ms`);
+        this.#network.slownessMs += fault.byMs;
+        return this.#mendAfter(fault.forMs, () => this.#network.slownessMs -= fault.byMs);
+      }
+      case "wall": {
+        const { process } = this.#hosts.get(fault.host)!;
+        if (process === null) return;
+        world.note(process.name, `has its wall clock set by ${fault.byMs.toFixed(0)} ms`);
+        process.wallShiftMs += fault.byMs;
+        return;
+      }
+      case "lock":
+        return this.#lock(fault.forMs);
+    }
+  }
+
+  #lock(forMs: number): void {
+    if (this.#other.isTransaction) return;
+    this.#world.note("database", "is locked by another program");
+    this.#other.exec("BEGIN IMMEDIATE");
+    this.#mendAfter(forMs, () => {
+      this.#world.note("database", "is free");
+      this.#other.exec("ROLLBACK");
+    });
+  }
+
+  /** Mends everything, and has every server asked for every key until it answers. */
+  #heal(): void {
+    this.#world.note("network", "everything is mended");
+    this.#isHealed = true;
+    for (const client of this.#clients) client.finish();
+    for (const mend of [...this.#mends]) mend();
+    this.#network.heal();
+    for (const name of this.#hosts.keys()) this.#start(name);
+    const { hosts, keys } = this.#plan;
+    const first = 1_000_000;
+    // A stand-by serves nothing: one of the origins does.
+    const asked = [
+      hosts.filter(({ role }) => role === "origin"),
+      ...hosts.filter(({ role }) => role === "node").map((host) => [host]),
+    ];
+    for (const [number, group] of asked.entries()) {
+      const name = `probe${number}`;
+      const requests = keys.map((key, at) => (
+        { id: first + number * keys.length + at, pauseMs: 100, kind: "gets" as const, keys: [key] }
+      ));
+      const plan = {
+        name,
+        hosts: group.map((host) => host.name),
+        patienceMs: 2000,
+        depth: 1,
+        requests,
+      };
+      this.#addClient(new Process(this.#world, name, 1, 0), plan, true);
+    }
+  }
+}
