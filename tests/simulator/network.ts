@@ -138,46 +138,52 @@ export class Network {
     const host = hostOf(from);
     const to = address.slice(0, address.indexOf(":"));
     let isGivenUp = false;
-    const beganMs = this.#world.nowMs;
-    const answer = (act: () => void): void => {
-      this.#way(to, host, from, () => {
-        if (!isGivenUp) act();
-      }, beganMs);
-    };
     const arrive = (): void => {
       const listener = this.#listeners.get(address);
-      if (listener === undefined) return answer(failed);
-      // The kernel accepts for a process that is stopped.
+      if (listener === undefined) {
+        return this.#way(to, host, from, () => {
+          if (!isGivenUp) failed();
+        });
+      }
       const near = new End(this, host, from);
       const far = new End(this, to, listener.process);
       near.other = far;
       far.other = near;
+      far.receiver = near.receiver = IGNORES;
       this.#ends.add(near).add(far);
+      // The kernel has accepted for a process that is stopped.
       this.#world.after(0, listener.process, () => {
         if (far.isOpen) far.receiver = listener.accept(far);
       });
-      far.receiver = IGNORES;
-      near.receiver = IGNORES;
-      answer(() => {
-        if (near.isOpen) near.receiver = opened(near);
+      this.#way(to, host, from, () => {
+        if (isGivenUp) near.reset();
+        else if (near.isOpen) near.receiver = opened(near);
         else failed();
-      });
+      }, () => near.reset());
     };
-    this.#way(host, to, this.#world.nobody, arrive, beganMs);
+    this.#way(host, to, this.#world.nobody, arrive);
     return () => isGivenUp = true;
   }
 
-  /** Has something arrive at another host, as soon as it can be reached. */
-  #way(from: string, to: string, process: Process, act: () => void, beganMs: number): void {
+  /**
+   * Has something arrive at another host, as soon as it can be reached.
+   *
+   * @param lost Called when it could not be reached for long.
+   */
+  #way(
+    from: string,
+    to: string,
+    process: Process,
+    act: () => void,
+    lost: () => void = () => {},
+  ): void {
     const { nobody, nowMs } = this.#world;
-    if (nowMs - beganMs > GIVE_UP_MS) return;
-    this.#world.after(this.arrivalMs() - nowMs, nobody, () => {
-      if (this.#cuts.has(`${from} ${to}`)) {
-        this.#world.after(RETRY_MS, nobody, () => this.#way(from, to, process, act, beganMs));
-      } else {
-        this.#world.after(0, process, act);
-      }
-    });
+    const retry = (): void => {
+      if (!this.#cuts.has(`${from} ${to}`)) this.#world.after(0, process, act);
+      else if (this.#world.nowMs - nowMs > GIVE_UP_MS) lost();
+      else this.#world.after(RETRY_MS, nobody, retry);
+    };
+    this.#world.at(this.arrivalMs(), nobody, retry);
   }
 
   /** When a packet that is sent now arrives. */

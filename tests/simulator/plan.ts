@@ -1,3 +1,4 @@
+import { DATABASE_HOST } from "./database.ts";
 import { randomFrom } from "../support/random.ts";
 
 /** What a client asks for. */
@@ -73,6 +74,8 @@ export interface Plan {
   /** The features that the seed has switched on, for people. */
   readonly features: string;
   readonly hosts: readonly HostPlan[];
+  /** SQLite, or the model of PostgreSQL. */
+  readonly database: "sqlite" | "model";
   readonly latencyMs: number;
   readonly splitShare: number;
   /** When everything that went wrong is mended. */
@@ -114,6 +117,8 @@ const WEIGHTS: Readonly<Record<typeof REQUEST_KINDS[number], number>> = {
 };
 
 const READS: ReadonlySet<string> = new Set(["get", "gets", "getMany", "uget"]);
+/** Clocks that drift: together they differ by less than `--member-drift`. */
+const RATES = [0.955, 1, 1.045];
 /** Share of cuts that are between servers. */
 const SERVER_SHARE = 0.8;
 
@@ -155,17 +160,24 @@ class Draw {
   plan({ requests }: Size): Plan {
     const memberMs = this.of([200, 500, 2000]);
     const hosts = this.#hosts(memberMs);
+    const database = this.of(["sqlite", "model"] as const);
+    this.#features.push(database);
     const keys = Array.from({ length: this.of([1, 2, 4, 8, 16]) }, (_, at) => `k${at}`);
     const clientCount = this.of([4, 8, 8, 16, 32]);
     const pauseMs = memberMs * this.of([0.02, 0.1, 0.5]);
     const perClient = Math.ceil(requests / clientCount);
     const healMs = Math.max(2000, perClient * (pauseMs + 5));
     const clients = this.#clients(clientCount, perClient, pauseMs, hosts, keys);
-    const faults = this.#faults(hosts, clients, healMs, memberMs);
+    const names = [
+      ...hosts.map(({ name }) => name),
+      ...database === "model" ? [DATABASE_HOST] : [],
+    ];
+    const faults = this.#faults(names, clients, healMs, memberMs);
     return {
       seed: this.#seed,
       features: this.#features.join(" "),
       hosts,
+      database,
       latencyMs: this.of([0.02, 0.2, 2]),
       splitShare: this.of([0, 0, 0.1, 0.5]),
       healMs,
@@ -183,7 +195,7 @@ class Draw {
     if (drifts) this.#features.push("drift");
     const more = this.has(0.3) ? ["--db-timeout", "500"] : [];
     const clock = () => ({
-      rate: drifts ? 1 + 0.04 * (2 * this.#random() - 1) : 1,
+      rate: drifts ? this.of(RATES) : 1,
       bootMs: this.below(1_000_000),
     });
     const addresses = origins.map((name) => `${name}:11211`).join(",");
@@ -241,7 +253,7 @@ class Draw {
   }
 
   #faults(
-    hosts: readonly HostPlan[],
+    names: readonly string[],
     clients: readonly ClientPlan[],
     healMs: number,
     memberMs: number,
@@ -249,7 +261,6 @@ class Draw {
     const kinds = this.has(0.05) ? [] : this.some(FAULT_KINDS);
     this.#features.push(`faults=${kinds.join("+") || "none"}`);
     if (kinds.length === 0) return [];
-    const names = hosts.map(({ name }) => name);
     const everyMs = memberMs * this.of([0.3, 1, 4]);
     const lastsMs = memberMs * this.of([0.2, 1, 3]);
     const faults: Fault[] = [];

@@ -34,6 +34,10 @@ export const PLANTED: readonly Fault[] = [
   ]),
   ...faults("lib/rows/flows/flows.ts", NO_TESTS, [
     ["a read looks at the tokens after the database", "const cacheable = areCacheable[index]! && isReadable", "const cacheable = (areCacheable[index] || true) && this.states.isCacheable(keys[index]!) && isReadable"],
+    ["the right to serve begins with the answer", "right.renew(askedMs + rightMs);", "right.renew(0 * askedMs + right.nowMs() + rightMs);"],
+    ["an origin that was replaced renews its right", "if (this.isDeposed || this.#isEnding) right.end();", "if (this.#isEnding) right.end();"],
+    ["a write without an outcome gives its token up", "this.states.endPut(each.key, each.tokenId, { kind: \"unknown\" });", "this.states.endPut(each.key, each.tokenId, { kind: \"failed\" });"],
+    ["a fenced write counts as made", "        this.#fail(each, this.#deposedReply);\n        continue;", "        this.#settle(each, { kind: \"committed\", version: 1 });\n        continue;"],
     ["a key with a token is cacheable", "const areCacheable = keys.map((key) => this.states.isCacheable(key));", "const areCacheable = keys.map(() => true);"],
   ]),
   ...faults("lib/rows/flows/row_edit.ts", NO_TESTS, [

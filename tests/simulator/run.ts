@@ -15,7 +15,7 @@ const REQUESTS = 2000;
 /** Runs that the search for a shorter plan may take. */
 const SHORTENING_RUNS = 400;
 /** Seeds within which a planted fault must be found. */
-const PLANTED_SEEDS = 150;
+const PLANTED_SEEDS = 500;
 
 const options = parseArgs(Deno.args, {
   string: ["seed", "from", "requests", "plan", "history"],

@@ -1,5 +1,6 @@
 import { readCommand } from "../../lib/cli/command.ts";
 import type { ServerOptions } from "../../lib/cli/options.ts";
+import type { Database } from "../../lib/databases/base/backend.ts";
 import { cacheServices } from "../../lib/net/cache_service.ts";
 import type { ServedConversation, Service } from "../../lib/net/service.ts";
 import type { TransportEvent } from "../../lib/net/transport.ts";
@@ -19,6 +20,7 @@ import { INPUT_BYTES } from "../../store/limits.ts";
 import { formatCache } from "../../store/row_cache.ts";
 import { createSharedMemory, Memory } from "../../store/setup.ts";
 import { joinThread } from "../support/threads.ts";
+import { ModelBackend } from "./model_backend.ts";
 import type { End, Network, Receiver } from "./network.ts";
 import type { Process, World } from "./world.ts";
 
@@ -122,7 +124,7 @@ export class Server {
     try {
       const thread = "origins" in options
         ? await NodeThread.open(start, options, say)
-        : await OriginThread.open(start, options, say);
+        : await OriginThread.open(start, options, say, databaseOf(options.database));
       void thread.run();
       return true;
     } catch (error) {
@@ -172,6 +174,12 @@ export class Server {
   check(): void {
     checkStore(this.thread.memory);
   }
+}
+
+/** Returns what opens the database of an origin; undefined: the server itself. */
+function databaseOf({ kind }: Database): Parameters<typeof OriginThread.open>[3] {
+  if (kind === "sqlite") return undefined;
+  return ({ dbTimeoutMs }) => Promise.resolve(new ModelBackend(dbTimeoutMs));
 }
 
 /** A connection of a server: feeds its conversation, and sends the replies. */

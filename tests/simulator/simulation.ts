@@ -4,6 +4,7 @@ import { DEFAULT_TABLE } from "../../lib/databases/base/table.ts";
 import { reasonOf } from "../../lib/process/reason.ts";
 import { StockClient } from "./client.ts";
 import { withVirtualGlobals } from "./globals.ts";
+import { DATABASE_HOST, DATABASE_PORT, DatabaseFiles, ModelDatabase } from "./database.ts";
 import { History } from "./history.ts";
 import { Network } from "./network.ts";
 import type { Fault, HostPlan, Plan } from "./plan.ts";
@@ -18,7 +19,11 @@ const RECOVERY_MS = 120_000;
 
 /** A host, and the process on it. */
 interface Host {
-  readonly plan: HostPlan;
+  readonly name: string;
+  /** Starts its program, in a new process. */
+  readonly run: (process: Process) => void;
+  readonly rate: number;
+  readonly bootMs: number;
   process: Process | null;
   server: Server | null;
   starts: number;
@@ -55,6 +60,7 @@ class Simulation {
   readonly #hosts = new Map<string, Host>();
   readonly #clients: StockClient[] = [];
   readonly #database: string;
+  readonly #files = new DatabaseFiles();
   /** Keeps the files of the database while no process has them open, and locks it. */
   readonly #other: DatabaseSync;
   /** Mends what is wrong now. */
@@ -101,10 +107,12 @@ class Simulation {
   #runAll(): readonly string[] {
     const { hosts, clients, faults, healMs } = this.#plan;
     const world = this.#world;
-    for (const plan of hosts) {
-      this.#hosts.set(plan.name, { plan, process: null, server: null, starts: 0 });
-      world.after(0, world.nobody, () => this.#start(plan.name));
+    if (this.#plan.database === "model") {
+      this.#addHost({ name: DATABASE_HOST, rate: 1, bootMs: 0 }, (process) => {
+        new ModelDatabase(world, this.#network, process, this.#files);
+      });
     }
+    for (const plan of hosts) this.#addHost(plan, (process) => this.#serve(plan, process));
     for (const plan of clients) this.#addClient(new Process(world, plan.name, 1, 0), plan);
     for (const fault of faults) world.at(fault.atMs, world.nobody, () => this.#fail(fault));
     world.at(healMs, world.nobody, () => this.#heal());
@@ -122,6 +130,14 @@ class Simulation {
     return violations;
   }
 
+  #addHost(
+    { name, rate, bootMs }: Pick<HostPlan, "name" | "rate" | "bootMs">,
+    run: Host["run"],
+  ): void {
+    this.#hosts.set(name, { name, rate, bootMs, run, process: null, server: null, starts: 0 });
+    this.#world.after(0, this.#world.nobody, () => this.#start(name));
+  }
+
   #addClient(process: Process, plan: Plan["clients"][number], isStubborn = false): void {
     const client = new StockClient(
       this.#world,
@@ -136,6 +152,7 @@ class Simulation {
   }
 
   #committed(): Committed[] {
+    if (this.#plan.database === "model") return this.#files.noted;
     const rows = this.#other.prepare(
       "SELECT CAST(key AS TEXT) AS key, CAST(value AS TEXT) AS value, version FROM noted ORDER BY rowid",
     ).all();
@@ -144,7 +161,7 @@ class Simulation {
 
   #checkServers(): string[] {
     const violations: string[] = [];
-    for (const { plan: { name }, server } of this.#hosts.values()) {
+    for (const { name, server } of this.#hosts.values()) {
       try {
         server?.check();
       } catch (error) {
@@ -159,23 +176,28 @@ class Simulation {
   #start(name: string): void {
     const host = this.#hosts.get(name)!;
     if (host.process !== null) return;
-    const { plan: { role, rate, bootMs, options } } = host;
-    const process = new Process(this.#world, `${name}#${++host.starts}`, rate, bootMs);
+    const process = new Process(this.#world, `${name}#${++host.starts}`, host.rate, host.bootMs);
     host.process = process;
     this.#world.note(process.name, "starts");
-    const all = role === "origin" ? ["--db", `sqlite:${this.#database}`, ...options] : options;
-    this.#world.after(0, process, () => {
-      const ended = (): void => this.#restart(host, process);
-      host.server = new Server(this.#world, this.#network, process, all, ended);
-      void host.server.start();
-    });
+    this.#world.after(0, process, () => host.run(process));
+  }
+
+  #serve({ name, role, options }: HostPlan, process: Process): void {
+    const host = this.#hosts.get(name)!;
+    const url = this.#plan.database === "model"
+      ? `postgres://${DATABASE_HOST}:${DATABASE_PORT}/app`
+      : `sqlite:${this.#database}`;
+    const all = role === "origin" ? ["--db", url, ...options] : options;
+    const ended = (): void => this.#restart(host, process);
+    host.server = new Server(this.#world, this.#network, process, all, ended);
+    void host.server.start();
   }
 
   /** Starts a process again that has ended by itself. */
   #restart(host: Host, process: Process): void {
     if (host.process !== process) return;
     this.#kill(host, false);
-    this.#world.after(RESTART_MS, this.#world.nobody, () => this.#start(host.plan.name));
+    this.#world.after(RESTART_MS, this.#world.nobody, () => this.#start(host.name));
   }
 
   #kill(host: Host, isSilent: boolean): void {

@@ -152,15 +152,25 @@ export class OriginThread {
     };
   }
 
-  /** Reads files first, then takes the database over. @throws StartError */
-  static async open(start: RowsStart, options: RowsOptions, say: Say): Promise<OriginThread> {
+  /**
+   * Reads files first, then takes the database over.
+   *
+   * @param openDatabase Opens the database; another one than `openBackend` is for tests.
+   * @throws StartError
+   */
+  static async open(
+    start: RowsStart,
+    options: RowsOptions,
+    say: Say,
+    openDatabase: (options: RowsOptions) => Promise<Backend> = openBackend,
+  ): Promise<OriginThread> {
     const report: Report = (event) => say({ kind: "event", event });
     const cache = openRowCache(start);
     const views = viewsOf(options);
     for (const event of unwatchedEvents(views ?? Views.NONE)) report(event);
     let backend: Backend | undefined;
     try {
-      backend = await openBackend(options);
+      backend = await openDatabase(options);
       const runner = new StepRunner(backend, pause);
       if (views !== null) await runner.views.replace(views, await backend.prepareViews(views));
       const taken = await runner.run(
