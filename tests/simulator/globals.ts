@@ -182,7 +182,7 @@ export function withVirtualGlobals<Result>(
   for (const [name, call] of [["exec", exec], ["prepare", prepare]] as const) {
     replace(DatabaseSync.prototype, name, function (this: DatabaseSync, sql: string): unknown {
       virtual.noteDatabase(this);
-      return call.call(this, sql);
+      return Reflect.apply(call, this, [sql]);
     });
   }
   return body();

@@ -59,4 +59,29 @@ export const PLANTED: readonly Fault[] = [
   ...faults("store/row_cache.ts", NO_TESTS, [
     ["get serves a row without the right to", "if (parking.isBarred(operation)) {\n      return parking.read(operation, operation.owner);\n    }\n    return super.get(", "return super.get("],
   ]),
+  ...faults("lib/client/flows/put.ts", NO_TESTS, [
+    ["put does not invalidate after its commit", "return { result, unfinished: yield* invalidateFlow(keys, limitMs) };", "return { result, unfinished: undefined };"],
+    ["an invalidation that failed is not repeated", "items = [...failed.keys()];\n    const pause", "if (keys.length > 0) return undefined;\n    items = [...failed.keys()];\n    const pause"],
+    ["a commit without an outcome releases its tokens", "if (!proves(isRolledBack, error)) throw", "if (proves(isRolledBack, error) === null) throw"],
+  ]),
+  ...faults("lib/client/run.ts", NO_TESTS, [
+    ["a value is stored without the id of its lease", "requests.store(key, encoded, expiry, { cas })", "requests.store(key, encoded, expiry, {})"],
+  ]),
+  ...faults("lib/client/lanes.ts", NO_TESTS, [
+    ["a caller joins a load that has asked the cache", "      lane.next = undefined;\n      return begin", "      return begin"],
+  ]),
+  ...faults("store/claims/write_guard.ts", NO_TESTS, [
+    ["every id is the item's", "return this.#casEnabled && items.idLow(item) === operation.compareLow &&\n      items.idHigh(item) === operation.compareHigh;", "return this.#casEnabled && items.idHigh(item) === operation.compareHigh;"],
+    ["values are stored although an update token is out", "if (!this.tokens.isUncacheable(key)) return false;", "if (this.tokens.first(key) === 0) return false;\n    if (this.tokens.first(key) !== 0) return false;"],
+  ]),
+  ...faults("store/claims/update_tokens.ts", NO_TESTS, [
+    ["a key with an update token is cacheable", "return this.isQuarantined || this.first(key) !== NO_TOKEN;", "return this.isQuarantined;"],
+    ["a quarantine keeps nothing out", "return this.isQuarantined || this.first(key) !== NO_TOKEN;", "return this.first(key) !== NO_TOKEN;"],
+  ]),
+  ...faults("store/claims/locks.ts", NO_TESTS, [
+    ["every connection has the lock", "this.#words[this.#row(this.rowOf(item)) + LOCK.OWNER] === owner;", "this.#words[this.#row(this.rowOf(item)) + LOCK.OWNER] !== 0;"],
+  ]),
+  ...faults("store/memory/ids.ts", NO_TESTS, [
+    ["ids of a process repeat those before", "return Math.min(unixMs * IDS_PER_MS, TWO_53 / 2);", "return 2 ** 50;"],
+  ]),
 ];

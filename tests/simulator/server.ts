@@ -3,22 +3,21 @@ import type { ServerOptions } from "../../lib/cli/options.ts";
 import type { Database } from "../../lib/databases/base/backend.ts";
 import { cacheServices } from "../../lib/net/cache_service.ts";
 import type { ServedConversation, Service } from "../../lib/net/service.ts";
-import type { TransportEvent } from "../../lib/net/transport.ts";
+import type { BoundTransport, TransportEvent } from "../../lib/net/transport.ts";
 import { Lifecycle } from "../../lib/process/lifecycle.ts";
 import { reasonOf } from "../../lib/process/reason.ts";
 import type { RowsMessage, RowsStart } from "../../lib/rows/messages.ts";
 import { NodeThread } from "../../lib/rows/nodes/node_thread.ts";
 import { OriginThread } from "../../lib/rows/origin/origin_thread.ts";
 import { toNodeOptions, toRowsOptions } from "../../lib/rows/row_arguments.ts";
+import { makeStore } from "../../lib/server/shared_store.ts";
 import { Ticker } from "../../lib/server/ticker.ts";
 import { ConversationState } from "../../protocol/conversation.ts";
-import { createSharedState, type ThreadContext } from "../../protocol/thread_context.ts";
+import type { ThreadContext } from "../../protocol/thread_context.ts";
 import { concatBytes } from "../../store/base/bytes.ts";
 import { checkStore } from "../../store/check/check.ts";
 import { ConnectionKind } from "../../store/connections.ts";
 import { INPUT_BYTES } from "../../store/limits.ts";
-import { formatCache } from "../../store/row_cache.ts";
-import { createSharedMemory, Memory } from "../../store/setup.ts";
 import { joinThread } from "../support/threads.ts";
 import { ModelBackend } from "./model_backend.ts";
 import type { End, Network, Receiver } from "./network.ts";
@@ -74,20 +73,13 @@ export class Server {
     const command = readCommand([...OPTIONS, ...options], facts);
     if (command.kind !== "run") throw new Error(`cannot start with ${options.join(" ")}`);
     this.#options = command.options;
-    const { store } = command.options;
-    const rightFrom = this.#rowsOptions?.rightFrom;
-    const memory = createSharedMemory({
-      ...store,
-      rows: store.rows && { ...store.rows, rightFrom },
-    });
-    const cache = formatCache(new Memory(memory));
-    const shared = createSharedState(memory, this.#options);
+    const wake = (index: number): void => this.#lifecycle.wake(index);
+    const transport = { listens: [], wake } as unknown as BoundTransport;
+    const { shared, cache } = makeStore(this.#options, this.#rowsOptions, transport, null);
     this.thread = joinThread({ shared, settings: this.#options }, SERVING);
     const { rows } = this.thread.cache;
     if (rows?.right.isTimed) rows.right.nowMs = () => performance.now();
-    const wake = (index: number): void => this.#lifecycle.wake(index);
     this.thread.cache.onReady = wake;
-    cache.onReady = wake;
     this.#service = cacheServices(this.thread, SERVING, () => {}).auto;
     new Ticker(cache, performance.now()).start();
   }

@@ -1,4 +1,4 @@
-import type { ClientPlan, Plan } from "./plan.ts";
+import type { ApplicationPlan, ClientPlan, Plan } from "./plan.ts";
 import { simulate } from "./simulation.ts";
 
 /** Parts of a plan that can be left out. */
@@ -38,6 +38,11 @@ class Shortening {
       const { requests } = shortest.clients.find((client) => client.name === name)!;
       shortest = this.#less(requests, (left) => withRequests(shortest, name, left));
     }
+    const { applications } = shortest;
+    shortest = this.#less(applications, (left) => ({ ...shortest, applications: left }));
+    for (const [at, { requests }] of shortest.applications.entries()) {
+      shortest = this.#less(requests, (left) => withItemRequests(shortest, at, left));
+    }
     return shortest;
   }
 
@@ -67,6 +72,18 @@ function withRequests(plan: Plan, name: string, requests: ClientPlan["requests"]
   return { ...plan, clients };
 }
 
-function sizeOf({ clients, faults }: Plan): number {
-  return faults.length + clients.reduce((sum, { requests }) => sum + 1 + requests.length, 0);
+function withItemRequests(
+  plan: Plan,
+  index: number,
+  requests: ApplicationPlan["requests"],
+): Plan {
+  const applications = plan.applications.map((application, at) =>
+    at === index ? { ...application, requests } : application
+  );
+  return { ...plan, applications };
+}
+
+function sizeOf({ clients, applications, faults }: Plan): number {
+  return [...clients, ...applications]
+    .reduce((sum, { requests }) => sum + 1 + requests.length, faults.length);
 }

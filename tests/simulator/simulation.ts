@@ -2,12 +2,14 @@ import { DatabaseSync } from "node:sqlite";
 import { sqliteSchema } from "../../lib/databases/base/schema.ts";
 import { DEFAULT_TABLE } from "../../lib/databases/base/table.ts";
 import { reasonOf } from "../../lib/process/reason.ts";
+import { Application, ApplicationProcess } from "./application.ts";
 import { StockClient } from "./client.ts";
 import { withVirtualGlobals } from "./globals.ts";
 import { DATABASE_HOST, DATABASE_PORT, DatabaseFiles, ModelDatabase } from "./database.ts";
 import { History } from "./history.ts";
+import { type ItemHistory, itemViolations } from "./items_check.ts";
 import { Network } from "./network.ts";
-import type { Fault, HostPlan, Plan } from "./plan.ts";
+import type { ApplicationPlan, Fault, HostPlan, Plan } from "./plan.ts";
 import { type Committed, rowViolations } from "./rows_check.ts";
 import { Server } from "./server.ts";
 import { Process, World } from "./world.ts";
@@ -16,6 +18,9 @@ import { Process, World } from "./world.ts";
 const RESTART_MS = 200;
 /** Virtual time within which everything is served after the last fault, in milliseconds. */
 const RECOVERY_MS = 120_000;
+
+/** The id of the first request at the end. */
+const FIRST_PROBE = 1_000_000;
 
 /** A host, and the process on it. */
 interface Host {
@@ -63,6 +68,16 @@ class Simulation {
   readonly #files = new DatabaseFiles();
   /** Keeps the files of the database while no process has them open, and locks it. */
   readonly #other: DatabaseSync;
+  readonly #applications: Application[] = [];
+  /** The database of applications. */
+  readonly #rows = new Map<string, number>();
+  readonly #items: ItemHistory = {
+    commits: [],
+    finished: [],
+    loads: [],
+    locks: [],
+    guarded: [],
+  };
   /** Mends what is wrong now. */
   readonly #mends = new Set<() => void>();
   #isHealed = false;
@@ -96,7 +111,8 @@ class Simulation {
     return {
       violations,
       history: this.#history,
-      answered: this.#clients.reduce((sum, { answered }) => sum + answered, 0),
+      answered: [...this.#clients, ...this.#applications]
+        .reduce((sum, { answered }) => sum + answered, 0),
       hash: world.hash,
       events: world.events,
       virtualMs: world.nowMs,
@@ -105,27 +121,31 @@ class Simulation {
   }
 
   #runAll(): readonly string[] {
-    const { hosts, clients, faults, healMs } = this.#plan;
+    const { hosts, clients, applications, faults, healMs } = this.#plan;
     const world = this.#world;
-    if (this.#plan.database === "model") {
+    if (this.#plan.database === "model" && clients.length > 0) {
       this.#addHost({ name: DATABASE_HOST, rate: 1, bootMs: 0 }, (process) => {
         new ModelDatabase(world, this.#network, process, this.#files);
       });
     }
     for (const plan of hosts) this.#addHost(plan, (process) => this.#serve(plan, process));
+    for (const plan of applications) this.#addApplication(plan);
     for (const plan of clients) this.#addClient(new Process(world, plan.name, 1, 0), plan);
     for (const fault of faults) world.at(fault.atMs, world.nobody, () => this.#fail(fault));
     world.at(healMs, world.nobody, () => this.#heal());
     const isOver = world.run(
-      () => this.#isHealed && this.#clients.every(({ isDone }) => isDone),
+      () =>
+        this.#isHealed && this.#clients.every(({ isDone }) => isDone) &&
+        this.#applications.every(({ isDone }) => isDone),
       healMs + RECOVERY_MS,
     );
     const violations = [...world.faults];
     if (!isOver && violations.length === 0) {
-      const waiting = this.#clients.filter(({ isDone }) => !isDone);
+      const waiting = [...this.#clients, ...this.#applications].filter(({ isDone }) => !isDone);
       violations.push(...waiting.map(({ waitsFor }) => `not served again: ${waitsFor}`));
     }
     violations.push(...rowViolations(this.#history.operations, this.#committed()));
+    violations.push(...itemViolations(this.#items));
     violations.push(...this.#checkServers());
     return violations;
   }
@@ -136,6 +156,14 @@ class Simulation {
   ): void {
     this.#hosts.set(name, { name, rate, bootMs, run, process: null, server: null, starts: 0 });
     this.#world.after(0, this.#world.nobody, () => this.#start(name));
+  }
+
+  #addApplication(plan: ApplicationPlan): void {
+    const application = new Application(plan, this.#rows, this.#items);
+    this.#applications.push(application);
+    this.#addHost({ name: plan.name, rate: 1, bootMs: 0 }, (process) => {
+      new ApplicationProcess(this.#world, this.#history, process, application);
+    });
   }
 
   #addClient(process: Process, plan: Plan["clients"][number], isStubborn = false): void {
@@ -292,22 +320,25 @@ class Simulation {
   #heal(): void {
     this.#world.note("network", "everything is mended");
     this.#isHealed = true;
-    for (const client of this.#clients) client.finish();
+    for (const client of [...this.#clients, ...this.#applications]) client.finish();
     for (const mend of [...this.#mends]) mend();
     this.#network.heal();
     for (const name of this.#hosts.keys()) this.#start(name);
     const { hosts, keys } = this.#plan;
-    const first = 1_000_000;
+    const origins = hosts.filter(({ role }) => role === "origin");
+    const nodes = hosts.filter(({ role }) => role === "node").map((node) => [node]);
     // A stand-by serves nothing: one of the origins does.
-    const asked = [
-      hosts.filter(({ role }) => role === "origin"),
-      ...hosts.filter(({ role }) => role === "node").map((host) => [host]),
-    ];
-    for (const [number, group] of asked.entries()) {
-      const name = `probe${number}`;
+    const groups = origins.length === 0 ? [] : [origins, ...nodes];
+    for (const [number, group] of groups.entries()) {
       const requests = keys.map((key, at) => (
-        { id: first + number * keys.length + at, pauseMs: 100, kind: "gets" as const, keys: [key] }
+        {
+          id: FIRST_PROBE + number * keys.length + at,
+          pauseMs: 100,
+          kind: "gets" as const,
+          keys: [key],
+        }
       ));
+      const name = `probe${number}`;
       const plan = {
         name,
         hosts: group.map((host) => host.name),

@@ -1,12 +1,16 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import type { Operation } from "./history.ts";
-import { planOf } from "./plan.ts";
+import { planOf } from "./draw.ts";
+import { type ItemHistory, itemViolations } from "./items_check.ts";
 import { rowViolations } from "./rows_check.ts";
 import { runPlan } from "./outside.ts";
+import { mapped } from "./runtime/mapped.ts";
 
 const SEEDS = 8;
-const SIZE = { requests: 600 };
+/** A seed that has applications. */
+const APPLICATIONS_SEED = 8;
+const SIZE = { requests: 600, hasLibrary: false };
 
 Deno.test("no seed breaks what rows promise", async () => {
   await withSeed(drawSeed(), async (first) => {
@@ -24,6 +28,31 @@ Deno.test("a seed is the same run each time", async () => {
   const [first, second] = runs.map(({ hash, events, history }) => [hash, events, history.text]);
   assertEquals(first, second);
   assertEquals((await runPlan(JSON.parse(JSON.stringify(plan)))).hash, runs[0]!.hash);
+});
+
+/** Runs seeds with applications, in a process of its own. @returns What it prints. */
+async function runWithLibrary(...args: readonly string[]): Promise<string> {
+  await using seeds = await mapped("tests/simulator/seeds.ts", args);
+  const { code, stdout, stderr } = await seeds.command.output();
+  const output = new TextDecoder().decode(stdout);
+  assertEquals(code, 0, `${output}${new TextDecoder().decode(stderr)}`);
+  return output;
+}
+
+Deno.test("no seed breaks what the client library promises", async () => {
+  await withSeed(drawSeed(), async (seed) => {
+    const output = await runWithLibrary(`${SEEDS}`, "--requests", "600", "--from", `${seed}`);
+    assertMatch(output, /0 failed/);
+  });
+});
+
+Deno.test("a seed with applications is the same run each time", async () => {
+  const outputs = [];
+  for (let count = 0; count < 2; count++) {
+    outputs.push(await runWithLibrary("--requests", "600", "--seed", `${APPLICATIONS_SEED}`));
+  }
+  assertMatch(outputs[0]!, /applications=/);
+  assertEquals(outputs[0], outputs[1]);
 });
 
 /** A history of a client each, and what is wrong with it. */
@@ -181,6 +210,45 @@ const CASES: readonly (readonly [
 for (const [name, operations, committed, violation] of CASES) {
   Deno.test(`history: ${name}`, () => {
     const violations = rowViolations(operations, committed);
+    if (violation === null) assertEquals(violations, []);
+    else assertMatch(violations.join("\n"), violation);
+  });
+}
+
+/** A history of items, with these parts. */
+function items(parts: Partial<ItemHistory>): ItemHistory {
+  return { commits: [], finished: [], loads: [], locks: [], guarded: [], ...parts };
+}
+
+const LOADED = { key: "i", version: 1, start: 5, end: 6, by: "app" };
+const LOCKED = { key: "l", fence: 7, start: 0, at: 1, by: "app" };
+const ITEM_CASES: readonly (readonly [name: string, history: ItemHistory, RegExp | null])[] = [
+  ["a value is old after the update has returned", {
+    ...items({ loads: [LOADED] }),
+    commits: [{ key: "i", version: 1, at: 0 }, { key: "i", version: 2, at: 2 }],
+    finished: [{ key: "i", version: 2, at: 4 }],
+  }, /stale/],
+  ["a value is old before the update has returned", {
+    ...items({ loads: [LOADED] }),
+    commits: [{ key: "i", version: 1, at: 0 }, { key: "i", version: 2, at: 2 }],
+    finished: [{ key: "i", version: 2, at: 7 }],
+  }, null],
+  ["a value is old after a commit under a token", {
+    ...items({ loads: [{ ...LOADED, key: "t" }] }),
+    commits: [{ key: "t", version: 1, at: 0 }, { key: "t", version: 2, at: 2 }],
+  }, /stale/],
+  ["a value was never committed", items({ loads: [LOADED] }), /of nobody/],
+  ["a fence does not grow", items({ locks: [LOCKED, { ...LOCKED, start: 2, at: 3 }] }), /not grow/],
+  ["a fence grows", items({ locks: [LOCKED, { ...LOCKED, fence: 8, start: 2, at: 3 }] }), null],
+  ["a store under a lock that is over", {
+    ...items({ locks: [LOCKED, { ...LOCKED, fence: 8, start: 2, at: 3 }] }),
+    guarded: [{ key: "l", fence: 7, start: 4 }],
+  }, /under fence 7/],
+];
+
+for (const [name, history, violation] of ITEM_CASES) {
+  Deno.test(`items: ${name}`, () => {
+    const violations = itemViolations(history);
     if (violation === null) assertEquals(violations, []);
     else assertMatch(violations.join("\n"), violation);
   });

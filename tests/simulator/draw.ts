@@ -1,0 +1,303 @@
+import { randomFrom } from "../support/random.ts";
+import { DATABASE_HOST } from "./database.ts";
+import type { ClientPlan, Fault, HostPlan, ItemRequest, Plan, Request, Size } from "./plan.ts";
+
+const FAULT_KINDS = ["kill", "stop", "cut", "reset", "silence", "slow", "wall", "lock"] as const;
+const REQUEST_KINDS = [
+  "get",
+  "gets",
+  "getMany",
+  "uget",
+  "set",
+  "add",
+  "cas",
+  "delete",
+  "flush",
+] as const;
+/** How often each kind is asked for, where the seed has it. */
+const WEIGHTS: Readonly<Record<typeof REQUEST_KINDS[number], number>> = {
+  get: 8,
+  gets: 4,
+  getMany: 3,
+  uget: 1,
+  set: 4,
+  add: 2,
+  cas: 2,
+  delete: 2,
+  flush: 0.05,
+};
+
+const READS: ReadonlySet<string> = new Set(["get", "gets", "getMany", "uget"]);
+/** Clocks that drift: together they differ by less than `--member-drift`. */
+const RATES = [0.955, 1, 1.045];
+const OUTCOMES = ["committed", "committed", "committed", "rolledBack", "lost"] as const;
+const TOKEN_OUTCOMES = [...OUTCOMES, "late"] as const;
+/** Share of seeds with applications. */
+const ITEMS_SHARE = 0.35;
+/** Share of cuts that are between servers. */
+const SERVER_SHARE = 0.8;
+
+/** Draws a plan. */
+class Draw {
+  readonly #random: () => number;
+  readonly #seed: number;
+  readonly #features: string[] = [];
+
+  constructor(seed: number) {
+    this.#seed = seed;
+    this.#random = randomFrom(seed);
+  }
+
+  below(count: number): number {
+    return Math.floor(this.#random() * count);
+  }
+
+  of<Value>(values: readonly Value[]): Value {
+    return values[this.below(values.length)]!;
+  }
+
+  has(share: number): boolean {
+    return this.#random() < share;
+  }
+
+  /** A time around `ms`: mostly shorter, sometimes much longer. */
+  time(ms: number): number {
+    return -Math.log(1 - this.#random()) * ms;
+  }
+
+  /** Some of the values, at least one. */
+  some<Value>(values: readonly Value[]): readonly Value[] {
+    const share = this.of([0.3, 0.6, 1]);
+    const chosen = values.filter(() => this.has(share));
+    return chosen.length === 0 ? [this.of(values)] : chosen;
+  }
+
+  plan({ requests, hasLibrary }: Size): Plan {
+    if (hasLibrary && this.has(ITEMS_SHARE)) return this.#itemsPlan(requests);
+    return this.#rowsPlan(requests);
+  }
+
+  /** A system with a database behind origins and nodes. */
+  #rowsPlan(requests: number): Plan {
+    const memberMs = this.of([200, 500, 2000]);
+    const hosts = this.#hosts(memberMs);
+    const database = this.of(["sqlite", "model"] as const);
+    this.#features.push(database);
+    const keys = Array.from({ length: this.of([1, 2, 4, 8, 16]) }, (_, at) => `k${at}`);
+    const clientCount = this.of([4, 8, 8, 16, 32]);
+    const pauseMs = memberMs * this.of([0.02, 0.1, 0.5]);
+    const perClient = Math.ceil(requests / clientCount);
+    const healMs = Math.max(2000, perClient * (pauseMs + 5));
+    const clients = this.#clients(clientCount, perClient, pauseMs, hosts, keys);
+    const names = [
+      ...hosts.map(({ name }) => name),
+      ...database === "model" ? [DATABASE_HOST] : [],
+    ];
+    const others = clients.map(({ name }) => name);
+    const faults = this.#faults(FAULT_KINDS, names, others, healMs, memberMs);
+    return { ...this.#common(faults), hosts, database, healMs, keys, clients, applications: [] };
+  }
+
+  /** Caches, and applications that keep values of their own database in them. */
+  #itemsPlan(requests: number): Plan {
+    const tokens = this.of([0, 0.5, 1]);
+    const options = tokens > 0 ? ["--tokens", "volatile"] : [];
+    const caches = ["cache1", "cache2", "cache3"].slice(0, this.of([1, 1, 2, 3]));
+    const hosts = caches.map((name) => ({
+      name,
+      role: "cache" as const,
+      options,
+      rate: 1,
+      bootMs: this.below(1_000_000),
+    }));
+    const pauseMs = this.of([2, 20, 200]);
+    const count = this.of([2, 4, 8]);
+    const fibers = this.of([1, 2, 8]);
+    const perApplication = Math.ceil(requests / count);
+    const healMs = Math.max(2000, perApplication / fibers * (pauseMs + 10));
+    this.#features.push(`caches=${caches.length}`, `applications=${count}`, `tokens=${tokens}`);
+    const applications = Array.from({ length: count }, (_, number) => ({
+      name: `app${number}`,
+      servers: caches.map((name) => `${name}:11211`),
+      fibers,
+      replyMs: this.of([100, 1000]),
+      whenDown: this.of(["error", "miss"] as const),
+      load: {
+        ttlSec: this.of([2, 600]),
+        leaseSec: this.of([1, 10]),
+        waitMs: this.of([500, 10_000]),
+        absentSec: this.of([0, 10]),
+      },
+      requests: this.#itemRequests(perApplication, pauseMs, tokens),
+    }));
+    const names = [...caches, ...applications.map(({ name }) => name)];
+    const kinds = FAULT_KINDS.filter((kind) => kind !== "lock" && kind !== "wall");
+    const faults = this.#faults(kinds, names, names, healMs, this.of([1000, 5000]));
+    return {
+      ...this.#common(faults),
+      hosts,
+      database: "model",
+      healMs,
+      keys: [],
+      clients: [],
+      applications,
+    };
+  }
+
+  #itemRequests(count: number, pauseMs: number, tokens: number): readonly ItemRequest[] {
+    const puts = this.of([0.03, 0.2]);
+    const keyCount = this.of([1, 2, 8]);
+    return Array.from({ length: count }, () => {
+      const isToken = this.has(tokens);
+      const number = this.below(keyCount);
+      const isLock = this.has(0.1);
+      return {
+        pauseMs: this.time(pauseMs),
+        kind: isLock ? "lock" : this.has(puts) ? "put" : "load",
+        key: `${isLock ? "l" : isToken ? "t" : "i"}${number}`,
+        form: isToken ? "tokens" : "leases",
+        outcome: this.of(isToken ? TOKEN_OUTCOMES : OUTCOMES),
+      };
+    });
+  }
+
+  #common(
+    faults: readonly Fault[],
+  ): Pick<Plan, "seed" | "features" | "latencyMs" | "splitShare" | "faults"> {
+    return {
+      seed: this.#seed,
+      features: this.#features.join(" "),
+      latencyMs: this.of([0.02, 0.2, 2]),
+      splitShare: this.of([0, 0, 0.1, 0.5]),
+      faults,
+    };
+  }
+
+  #hosts(memberMs: number): readonly HostPlan[] {
+    const origins = ["origin1", "origin2"].slice(0, this.of([1, 1, 2]));
+    const nodes = ["node1", "node2", "node3"].slice(0, this.of([0, 1, 2, 2, 3]));
+    const drifts = this.has(0.5);
+    const [originRates, nodeRates] = this.of([[RATES, RATES], [RATES.slice(2), RATES.slice(0, 1)]]);
+    this.#features.push(`origins=${origins.length}`, `nodes=${nodes.length}`, `member=${memberMs}`);
+    if (drifts) this.#features.push("drift");
+    const more = this.has(0.3) ? ["--db-timeout", "500"] : [];
+    const clock = (rates: readonly number[]): Pick<HostPlan, "rate" | "bootMs"> => ({
+      rate: drifts ? this.of(rates) : 1,
+      bootMs: this.below(1_000_000),
+    });
+    const addresses = origins.map((name) => `${name}:11211`).join(",");
+    return [
+      ...origins.map((name) => ({
+        name,
+        role: "origin" as const,
+        options: ["--standby", "--member-time", `${memberMs}`, ...more],
+        ...clock(originRates!),
+      })),
+      ...nodes.map((name) => ({
+        name,
+        role: "node" as const,
+        options: ["--origin", addresses, "--node-name", name, ...more],
+        ...clock(nodeRates!),
+      })),
+    ];
+  }
+
+  #clients(
+    count: number,
+    perClient: number,
+    pauseMs: number,
+    hosts: readonly HostPlan[],
+    keys: readonly string[],
+  ): readonly ClientPlan[] {
+    const kinds = new Set(this.some(REQUEST_KINDS)).add("get").add("set");
+    this.#features.push(`requests=${[...kinds].join("+")}`);
+    const writes = this.of([0.1, 0.5, 1]);
+    const weights = [...kinds].map((kind) => (
+      [kind, WEIGHTS[kind] * (READS.has(kind) ? 1 : writes)] as const
+    ));
+    const total = weights.reduce((sum, [, weight]) => sum + weight, 0);
+    const kindOf = (): Request["kind"] => {
+      let at = this.#random() * total;
+      return weights.find(([, weight]) => (at -= weight) < 0)?.[0] ?? "get";
+    };
+    const isDeep = this.has(0.3);
+    let id = 0;
+    return Array.from({ length: count }, (_, number) => {
+      const first = this.below(hosts.length);
+      const requests = Array.from({ length: perClient }, () => {
+        const kind = kindOf();
+        const chosen = kind === "getMany" ? this.some(keys).slice(0, 8) : [this.of(keys)];
+        return { id: id++, pauseMs: this.time(pauseMs), kind, keys: chosen };
+      });
+      return {
+        name: `c${number}`,
+        hosts: [...hosts.slice(first), ...hosts.slice(0, first)].map(({ name }) => name),
+        patienceMs: this.of([300, 2000, null]),
+        depth: isDeep ? this.of([1, 2, 8]) : 1,
+        requests,
+      };
+    });
+  }
+
+  /**
+   * @param names Hosts that may fail.
+   * @param others Hosts from which they may be cut off, too.
+   * @param unitMs A time that matters to the system.
+   */
+  #faults(
+    allowed: readonly Fault["kind"][],
+    names: readonly string[],
+    others: readonly string[],
+    healMs: number,
+    unitMs: number,
+  ): readonly Fault[] {
+    const kinds = this.has(0.05) ? [] : this.some(allowed);
+    this.#features.push(`faults=${kinds.join("+") || "none"}`);
+    if (kinds.length === 0) return [];
+    const everyMs = unitMs * this.of([0.3, 1, 4]);
+    const lastsMs = unitMs * this.of([0.2, 1, 3]);
+    const faults: Fault[] = [];
+    for (let atMs = 100 + this.time(everyMs); atMs < healMs; atMs += this.time(everyMs)) {
+      faults.push(this.#fault(this.of(kinds), atMs, names, others, lastsMs));
+    }
+    return faults;
+  }
+
+  #fault(
+    kind: Fault["kind"],
+    atMs: number,
+    names: readonly string[],
+    others: readonly string[],
+    lastsMs: number,
+  ): Fault {
+    const host = this.of(names);
+    const forMs = this.time(lastsMs);
+    const number = this.below(1000);
+    switch (kind) {
+      case "kill":
+        return { kind, atMs, host, downMs: forMs, isSilent: this.has(0.3) };
+      case "stop":
+        return { kind, atMs, host, forMs };
+      case "cut": {
+        const servers = names.filter((each) => each !== host);
+        const isInner = servers.length > 0 && this.has(SERVER_SHARE);
+        const other = this.of(isInner ? servers : others);
+        return { kind, atMs, from: host, to: other, isBothWays: this.has(0.6), forMs };
+      }
+      case "reset":
+      case "silence":
+        return { kind, atMs, host, number };
+      case "slow":
+        return { kind, atMs, byMs: this.time(20), forMs };
+      case "wall":
+        return { kind, atMs, host, byMs: (this.#random() - 0.5) * 20_000_000 };
+      case "lock":
+        return { kind, atMs, forMs };
+    }
+  }
+}
+
+/** Returns the plan of a seed. */
+export function planOf(seed: number, size: Size): Plan {
+  return new Draw(seed).plan(size);
+}
