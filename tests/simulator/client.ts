@@ -9,6 +9,8 @@ import type { Event, Process, World } from "./world.ts";
 const PAUSE_MS = 20;
 /** How long a connection may take. */
 const CONNECT_MS = 1000;
+/** How long a writer waits until its change is followed. */
+const FOLLOW_MS = 3000;
 /** A reply that is complete: its lines, each with its value. */
 type Lines = readonly (readonly [line: string, value: string])[];
 /** Replies of reads go on until this. */
@@ -47,6 +49,8 @@ export class StockClient {
   /** Requests that were answered with a result. */
   answered = 0;
   readonly #isStubborn: boolean;
+  /** Writes to the database without a server. @returns False: it is locked. */
+  readonly #writeDirectly: (key: string, value: string) => boolean;
 
   /** @param isStubborn Whether a request that fails is asked again, until it succeeds. */
   constructor(
@@ -56,7 +60,9 @@ export class StockClient {
     process: Process,
     plan: ClientPlan,
     isStubborn = false,
+    writeDirectly: (key: string, value: string) => boolean = () => false,
   ) {
+    this.#writeDirectly = writeDirectly;
     this.#world = world;
     this.#network = network;
     this.#history = history;
@@ -99,10 +105,15 @@ export class StockClient {
     if (!this.#isDue || this.#next >= this.#last) return;
     if (this.#pending.length >= this.#plan.depth) return;
     if (this.#end === null) return this.#connect();
-    const request = this.#plan.requests[this.#next++]!;
+    const request = this.#plan.requests[this.#next]!;
+    const start = this.#history.tick();
+    if (request.kind === "direct" && !this.#writeDirectly(request.keys[0]!, valueOf(request))) {
+      this.#world.timer(PAUSE_MS, this.#process, () => this.#ask());
+      return;
+    }
+    this.#next++;
     this.#isPlanned = false;
     this.#isDue = false;
-    const start = this.#history.tick();
     const compared = this.#compared(request.keys[0] ?? "");
     this.#pending.push({ request, compared, start, lines: [] });
     this.#world.note(
@@ -134,6 +145,8 @@ export class StockClient {
         return `delete ${key}\r\n`;
       case "flush":
         return "flush_all\r\n";
+      case "direct":
+        return `follow wait now ${FOLLOW_MS}\r\n`;
     }
   }
 
@@ -248,7 +261,8 @@ export class StockClient {
     );
     const isError = /ERROR/.test(line);
     if (isError) {
-      this.#record(pending, request.keys, UNKNOWN.test(line) ? "unknown" : "failed", null);
+      const isUnknown = UNKNOWN.test(line) || request.kind === "direct";
+      this.#record(pending, request.keys, isUnknown ? "unknown" : "failed", null);
       this.#askAgain();
       return this.#ask();
     }
@@ -281,6 +295,9 @@ export class StockClient {
 
   #writeAnswer(pending: Pending, line: string): void {
     const { request } = pending;
+    if (request.kind === "direct") {
+      return this.#record(pending, request.keys, line === "OK" ? "ok" : "unknown", null);
+    }
     const isDone = line === "STORED" || line === "DELETED";
     this.#record(pending, request.keys, isDone ? "ok" : "failed", null);
     // It has seen that there is no row.
@@ -298,8 +315,8 @@ export class StockClient {
   ): void {
     const { kind } = request;
     if (kind === "flush") return;
-    const operation = kind === "getMany" ? "get" : kind;
-    const isWrite = kind === "set" || kind === "add" || kind === "cas";
+    const operation = kind === "getMany" ? "get" : kind === "direct" ? "set" : kind;
+    const isWrite = operation === "set" || operation === "add" || operation === "cas";
     const end = outcome === "unknown" ? null : this.#history.tick();
     for (const key of keys) {
       this.#history.add({

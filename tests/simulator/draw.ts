@@ -15,7 +15,7 @@ const REQUEST_KINDS = [
   "flush",
 ] as const;
 /** How often each kind is asked for, where the seed has it. */
-const WEIGHTS: Readonly<Record<typeof REQUEST_KINDS[number], number>> = {
+const WEIGHTS: Readonly<Record<Request["kind"], number>> = {
   get: 8,
   gets: 4,
   getMany: 3,
@@ -25,6 +25,7 @@ const WEIGHTS: Readonly<Record<typeof REQUEST_KINDS[number], number>> = {
   cas: 2,
   delete: 2,
   flush: 0.05,
+  direct: 2,
 };
 
 const READS: ReadonlySet<string> = new Set(["get", "gets", "getMany", "uget"]);
@@ -82,20 +83,32 @@ class Draw {
     const memberMs = this.of([200, 500, 2000]);
     const hosts = this.#hosts(memberMs);
     const database = this.of(["sqlite", "model"] as const);
-    this.#features.push(database);
-    const keys = Array.from({ length: this.of([1, 2, 4, 8, 16]) }, (_, at) => `k${at}`);
+    const follows = database === "sqlite" && this.has(0.4);
+    this.#features.push(database, ...follows ? ["follow"] : []);
+    const letter = follows ? "d" : "k";
+    const keys = Array.from({ length: this.of([1, 2, 4, 8, 16]) }, (_, at) => `${letter}${at}`);
     const clientCount = this.of([4, 8, 8, 16, 32]);
     const pauseMs = memberMs * this.of([0.02, 0.1, 0.5]);
     const perClient = Math.ceil(requests / clientCount);
     const healMs = Math.max(2000, perClient * (pauseMs + 5));
-    const clients = this.#clients(clientCount, perClient, pauseMs, hosts, keys);
+    const served = hosts.map((host) => follows ? following(host) : host);
+    const clients = this.#clients(clientCount, perClient, pauseMs, served, keys, follows);
     const names = [
       ...hosts.map(({ name }) => name),
       ...database === "model" ? [DATABASE_HOST] : [],
     ];
     const others = clients.map(({ name }) => name);
     const faults = this.#faults(FAULT_KINDS, names, others, healMs, memberMs);
-    return { ...this.#common(faults), hosts, database, healMs, keys, clients, applications: [] };
+    return {
+      ...this.#common(faults),
+      hosts: served,
+      database,
+      follows,
+      healMs,
+      keys,
+      clients,
+      applications: [],
+    };
   }
 
   /** Caches, and applications that keep values of their own database in them. */
@@ -137,6 +150,7 @@ class Draw {
       ...this.#common(faults),
       hosts,
       database: "model",
+      follows: false,
       healMs,
       keys: [],
       clients: [],
@@ -208,8 +222,10 @@ class Draw {
     pauseMs: number,
     hosts: readonly HostPlan[],
     keys: readonly string[],
+    follows: boolean,
   ): readonly ClientPlan[] {
-    const kinds = new Set(this.some(REQUEST_KINDS)).add("get").add("set");
+    const kinds = new Set<Request["kind"]>(this.some(REQUEST_KINDS)).add("get").add("set");
+    if (follows) kinds.add("direct");
     this.#features.push(`requests=${[...kinds].join("+")}`);
     const writes = this.of([0.1, 0.5, 1]);
     const weights = [...kinds].map((kind) => (
@@ -295,6 +311,11 @@ class Draw {
         return { kind, atMs, forMs };
     }
   }
+}
+
+/** An origin that follows the database's log. */
+function following(host: HostPlan): HostPlan {
+  return host.role === "origin" ? { ...host, options: [...host.options, "--follow"] } : host;
 }
 
 /** Returns the plan of a seed. */

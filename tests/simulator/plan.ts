@@ -6,7 +6,10 @@ export interface Request {
   readonly id: number;
   /** Pause before it, in milliseconds. */
   readonly pauseMs: number;
-  readonly kind: "get" | "gets" | "getMany" | "uget" | "set" | "add" | "cas" | "delete" | "flush";
+  readonly kind:
+    | ("get" | "gets" | "getMany" | "uget" | "set" | "add" | "cas" | "delete" | "flush")
+    /** Writes to the table without a server, and waits until an origin has followed the change. */
+    | "direct";
   /** Names of keys; one but for `getMany`. */
   readonly keys: readonly string[];
 }
@@ -99,6 +102,8 @@ export interface Plan {
   /** The features that the seed has switched on, for people. */
   readonly features: string;
   readonly hosts: readonly HostPlan[];
+  /** Whether the origin follows changes that other programs make in the database. */
+  readonly follows: boolean;
   /** SQLite, or the model of PostgreSQL. */
   readonly database: "sqlite" | "model";
   readonly latencyMs: number;

@@ -59,6 +59,16 @@ export const PLANTED: readonly Fault[] = [
   ...faults("store/row_cache.ts", NO_TESTS, [
     ["get serves a row without the right to", "if (parking.isBarred(operation)) {\n      return parking.read(operation, operation.owner);\n    }\n    return super.get(", "return super.get("],
   ]),
+  ...faults("lib/rows/flows/log_flow.ts", NO_TESTS, [
+    ["a followed change is not deleted", "    yield* expel(changes);", ""],
+  ]),
+  ...faults("lib/rows/nodes/node_server.ts", NO_TESTS, [
+    ["a followed change is not deleted in nodes", "this.#deleteInNodes({ keys: freedKeys, prefixes })", "this.#deleteInNodes({ keys: writers ? freedKeys : [], prefixes })"],
+    ["a followed change is deleted in nodes only", "own.expel(rows) : undefined", "undefined : undefined"],
+  ]),
+  ...faults("lib/rows/follow/follower.ts", NO_TESTS, [
+    ["a wait for a change ends between two logs", "if (!this.#isBetweenLogs && position <= this.#position) return true;", "if (this.#isBetweenLogs || position <= this.#position) return true;"],
+  ]),
   ...faults("lib/client/flows/put.ts", NO_TESTS, [
     ["put does not invalidate after its commit", "return { result, unfinished: yield* invalidateFlow(keys, limitMs) };", "return { result, unfinished: undefined };"],
     ["an invalidation that failed is not repeated", "items = [...failed.keys()];\n    const pause", "if (keys.length > 0) return undefined;\n    items = [...failed.keys()];\n    const pause"],

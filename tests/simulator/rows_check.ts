@@ -20,10 +20,14 @@ interface State {
   mostBy: string;
 }
 
+/** Keys that other programs write, too: a cache has an old value until the change is followed. */
+const DIRECT_KEY = /^d/;
+
 /**
  * Finds what an atomic register does not do, key by key. The database's versions are the order of the writes: each has
  * an instant between its start and its end, and each read one at which its value was the row's. A write that failed has
- * none, and one whose outcome is unknown has one at any time after its start, or none.
+ * none, and one whose outcome is unknown has one at any time after its start, or none. A row that other programs write,
+ * too, is not atomic, but no read is older than a write that was acknowledged, or followed, before it began.
  *
  * @returns A text for each violation.
  */
@@ -71,6 +75,10 @@ class Register {
   check(operations: readonly Operation[]): readonly string[] {
     for (const each of operations) if (!isRead(each)) this.#bindWrite(each);
     this.#bindDeletes(operations);
+    if (DIRECT_KEY.test(this.#key)) {
+      this.#checkStale(operations);
+      return this.#violations;
+    }
     const absent: Operation[] = [];
     for (const each of operations) {
       if (!isRead(each) || each.outcome !== "ok") continue;
@@ -82,6 +90,26 @@ class Register {
     this.#bindAbsent(absent);
     if (this.#violations.length === 0) this.#checkOrder();
     return this.#violations;
+  }
+
+  /** No read is older than a write that was acknowledged before it began. */
+  #checkStale(operations: readonly Operation[]): void {
+    const done: { readonly write: Operation; readonly place: number }[] = [];
+    for (const write of operations) {
+      const place = write.value === null ? undefined : this.#places.get(write.value);
+      if (!isRead(write) && write.outcome === "ok" && place !== undefined) {
+        done.push({ write, place });
+      }
+    }
+    for (const read of operations) {
+      if (!isRead(read) || read.outcome !== "ok") continue;
+      const place = this.#placeOf(read) ??
+        this.#states.findLastIndex(({ value }) => value === null);
+      const newer = done.find(({ write, place: at }) => write.end! < read.start && at > place);
+      if (place >= 0 && newer !== undefined) {
+        this.#say(`stale: ${textOf(read)}, after ${textOf(newer.write)}`);
+      }
+    }
   }
 
   /** @returns Null: several may be meant. -1: there is none. */

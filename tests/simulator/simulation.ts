@@ -1,6 +1,8 @@
 import { DatabaseSync } from "node:sqlite";
 import { sqliteSchema } from "../../lib/databases/base/schema.ts";
 import { DEFAULT_TABLE } from "../../lib/databases/base/table.ts";
+import { followSchema } from "../../lib/databases/sqlite/triggers.ts";
+import { Views } from "../../lib/databases/views/view.ts";
 import { reasonOf } from "../../lib/process/reason.ts";
 import { Application, ApplicationProcess } from "./application.ts";
 import { StockClient } from "./client.ts";
@@ -97,6 +99,7 @@ class Simulation {
         `CREATE TRIGGER note_insert AFTER INSERT ON kv ${note};` +
         `CREATE TRIGGER note_update AFTER UPDATE ON kv ${note}; COMMIT`,
     );
+    if (plan.follows) this.#other.exec(followSchema(this.#other, DEFAULT_TABLE, Views.NONE));
   }
 
   run(): Ran {
@@ -174,9 +177,20 @@ class Simulation {
       process,
       plan,
       isStubborn,
+      (key, value) => this.#writeDirectly(key, value),
     );
     this.#clients.push(client);
     client.start();
+  }
+
+  /** Writes a row as another program does. @returns False: the database is locked. */
+  #writeDirectly(key: string, value: string): boolean {
+    if (this.#other.isTransaction) return false;
+    this.#other.prepare(
+      "INSERT INTO kv (key, value) VALUES (CAST(? AS BLOB), CAST(? AS BLOB)) " +
+        "ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = version + 1",
+    ).run(key, value);
+    return true;
   }
 
   #committed(): Committed[] {
