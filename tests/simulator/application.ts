@@ -159,13 +159,13 @@ export class ApplicationProcess {
     application.history.loads.push({ key, version: version ?? -1, start, end, by });
   }
 
-  async #put({ key, form, outcome }: ItemRequest): Promise<void> {
+  async #put({ key, form, outcome, commitMs }: ItemRequest): Promise<void> {
     let version = 0;
     const commit = async (): Promise<void> => {
       if (outcome === "rolledBack") throw new RolledBackError("a conflict");
       const made = this.#ask(
         () => version = this.#application.commit(key, this.#clock.tick()),
-        outcome === "late" ? LATE_MS : 0,
+        outcome === "late" ? LATE_MS : commitMs,
       );
       if (outcome === "late") throw new LostReply("the connection is lost");
       await made;

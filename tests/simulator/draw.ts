@@ -2,7 +2,9 @@ import { randomFrom } from "../support/random.ts";
 import { DATABASE_HOST } from "./database.ts";
 import type { ClientPlan, Fault, HostPlan, ItemRequest, Plan, Request, Size } from "./plan.ts";
 
-const FAULT_KINDS = ["kill", "stop", "cut", "reset", "silence", "slow", "wall", "lock"] as const;
+const COMMON_FAULTS = ["kill", "stop", "cut", "reset", "silence", "slow"] as const;
+const ROW_FAULTS = [...COMMON_FAULTS, "wall", "lock", "takeOver"] as const;
+const ITEM_FAULTS = [...COMMON_FAULTS, "restart", "disk"] as const;
 const REQUEST_KINDS = [
   "get",
   "gets",
@@ -98,7 +100,7 @@ class Draw {
       ...database === "model" ? [DATABASE_HOST] : [],
     ];
     const others = clients.map(({ name }) => name);
-    const faults = this.#faults(FAULT_KINDS, names, others, healMs, memberMs);
+    const faults = this.#faults(ROW_FAULTS, names, others, healMs, memberMs);
     return {
       ...this.#common(faults),
       hosts: served,
@@ -114,7 +116,9 @@ class Draw {
   /** Caches, and applications that keep values of their own database in them. */
   #itemsPlan(requests: number): Plan {
     const tokens = this.of([0, 0.5, 1]);
-    const options = tokens > 0 ? ["--tokens", "volatile"] : [];
+    const durability = this.of(["volatile", "journal", "journal"]);
+    const given = durability === "journal" ? ["--state-dir", "state"] : ["--tokens", "volatile"];
+    const options = tokens > 0 ? given : [];
     const caches = ["cache1", "cache2", "cache3"].slice(0, this.of([1, 1, 2, 3]));
     const hosts = caches.map((name) => ({
       name,
@@ -123,12 +127,13 @@ class Draw {
       rate: 1,
       bootMs: this.below(1_000_000),
     }));
-    const pauseMs = this.of([2, 20, 200]);
+    const healMs = this.of([10_000, 60_000, 300_000]);
     const count = this.of([2, 4, 8]);
     const fibers = this.of([1, 2, 8]);
     const perApplication = Math.ceil(requests / count);
-    const healMs = Math.max(2000, perApplication / fibers * (pauseMs + 10));
+    const pauseMs = healMs * fibers / perApplication;
     this.#features.push(`caches=${caches.length}`, `applications=${count}`, `tokens=${tokens}`);
+    if (tokens > 0) this.#features.push(durability);
     const applications = Array.from({ length: count }, (_, number) => ({
       name: `app${number}`,
       servers: caches.map((name) => `${name}:11211`),
@@ -143,9 +148,11 @@ class Draw {
       },
       requests: this.#itemRequests(perApplication, pauseMs, tokens),
     }));
-    const names = [...caches, ...applications.map(({ name }) => name)];
-    const kinds = FAULT_KINDS.filter((kind) => kind !== "lock" && kind !== "wall");
-    const faults = this.#faults(kinds, names, names, healMs, this.of([1000, 5000]));
+    const others = applications.map(({ name }) => name);
+    // Caches fail as often as applications together.
+    const copies = Math.ceil(others.length / caches.length);
+    const names = [...new Array(copies).fill(caches).flat(), ...others];
+    const faults = this.#faults(ITEM_FAULTS, names, others, healMs, healMs / this.of([20, 60]));
     return {
       ...this.#common(faults),
       hosts,
@@ -170,6 +177,7 @@ class Draw {
         kind: isLock ? "lock" : this.has(puts) ? "put" : "load",
         key: `${isLock ? "l" : isToken ? "t" : "i"}${number}`,
         form: isToken ? "tokens" : "leases",
+        commitMs: this.of([0, 0, 100, 3000]),
         outcome: this.of(isToken ? TOKEN_OUTCOMES : OUTCOMES),
       };
     });
@@ -204,7 +212,11 @@ class Draw {
       ...origins.map((name) => ({
         name,
         role: "origin" as const,
-        options: ["--standby", "--member-time", `${memberMs}`, ...more],
+        options: [
+          "--member-time",
+          `${memberMs}`,
+          ...more,
+        ],
         ...clock(originRates!),
       })),
       ...nodes.map((name) => ({
@@ -292,7 +304,12 @@ class Draw {
     switch (kind) {
       case "kill":
         return { kind, atMs, host, downMs: forMs, isSilent: this.has(0.3) };
+      case "takeOver":
+        return { kind, atMs, host: names.includes("origin2") ? "origin2" : "origin1" };
+      case "restart":
+        return { kind, atMs, host, downMs: forMs };
       case "stop":
+      case "disk":
         return { kind, atMs, host, forMs };
       case "cut": {
         const servers = names.filter((each) => each !== host);

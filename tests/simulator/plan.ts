@@ -38,6 +38,8 @@ export interface ItemRequest {
    * the connection was lost (`late`).
    */
   readonly outcome: "committed" | "rolledBack" | "lost" | "late";
+  /** How long the transaction takes before it is committed. */
+  readonly commitMs: number;
 }
 
 /** An application: a process that uses the client library. */
@@ -63,6 +65,12 @@ export type Fault =
       readonly downMs: number;
       readonly isSilent: boolean;
     }
+    /** An operator starts an origin anew, with `--take-over`. */
+    | { readonly kind: "takeOver"; readonly host: string }
+    /** A cache is shut down, and started later with its snapshot. */
+    | { readonly kind: "restart"; readonly host: string; readonly downMs: number }
+    /** The disk with the journal fails. */
+    | { readonly kind: "disk"; readonly host: string; readonly forMs: number }
     /** A process is stopped, and goes on later. */
     | { readonly kind: "stop"; readonly host: string; readonly forMs: number }
     /** Packets from one host to another do not arrive. */

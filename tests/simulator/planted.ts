@@ -82,7 +82,6 @@ export const PLANTED: readonly Fault[] = [
   ]),
   ...faults("store/claims/write_guard.ts", NO_TESTS, [
     ["every id is the item's", "return this.#casEnabled && items.idLow(item) === operation.compareLow &&\n      items.idHigh(item) === operation.compareHigh;", "return this.#casEnabled && items.idHigh(item) === operation.compareHigh;"],
-    ["values are stored although an update token is out", "if (!this.tokens.isUncacheable(key)) return false;", "if (this.tokens.first(key) === 0) return false;\n    if (this.tokens.first(key) !== 0) return false;"],
   ]),
   ...faults("store/claims/update_tokens.ts", NO_TESTS, [
     ["a key with an update token is cacheable", "return this.isQuarantined || this.first(key) !== NO_TOKEN;", "return this.isQuarantined;"],
@@ -90,6 +89,23 @@ export const PLANTED: readonly Fault[] = [
   ]),
   ...faults("store/claims/locks.ts", NO_TESTS, [
     ["every connection has the lock", "this.#words[this.#row(this.rowOf(item)) + LOCK.OWNER] === owner;", "this.#words[this.#row(this.rowOf(item)) + LOCK.OWNER] !== 0;"],
+  ]),
+  ...faults("protocol/waits/wait.ts", NO_TESTS, [
+    ["a token counts as given before its record is on the disk", "return this.waiters.stateOf(this.waiter) !== WaiterState.WAITING;", "return true;"],
+  ]),
+  ...faults("store/operations/journal.ts", NO_TESTS, [
+    ["ids start again below those of restored tokens", "if (id <= this.lastId) return;", "return;"],
+  ]),
+  ...faults("lib/journal/token_journal.ts", NO_TESTS, [
+    ["tokens count as out before they are on the disk", "if (sync) this.sync();", ""],
+    ["a damaged frame is read as it is", "if (crc32(checked) !== view.getUint32(CHECKSUM_AT, true)) return null;", ""],
+  ]),
+  ...faults("lib/journal/journal_loop.ts", NO_TESTS, [
+    ["no token comes back after a restart", "const isRestored = out.every(", "const isRestored = out.slice(1).every("],
+    ["a token whose record was not written counts as given", "SETTLE_SLICE, isWritten);", "SETTLE_SLICE, true);"],
+  ]),
+  ...faults("lib/journal/token_records.ts", NO_TESTS, [
+    ["released tokens come back after a restart", "this.#records.delete(id);", ""],
   ]),
   ...faults("store/memory/ids.ts", NO_TESTS, [
     ["ids of a process repeat those before", "return Math.min(unixMs * IDS_PER_MS, TWO_53 / 2);", "return 2 ** 50;"],

@@ -8,6 +8,7 @@ import { outside, runPlan } from "./outside.ts";
 import { planOf } from "./draw.ts";
 import type { Plan } from "./plan.ts";
 import { PLANTED } from "./planted.ts";
+import { MAPPED_VARIABLE } from "./runtime/mapped.ts";
 import { shorten } from "./shrink.ts";
 import type { Ran } from "./simulation.ts";
 
@@ -22,7 +23,10 @@ const options = parseArgs(Deno.args, {
   string: ["seed", "from", "requests", "plan", "history", "seeds"],
   boolean: ["first", "planted"],
 });
-const size = { requests: Number(options.requests ?? REQUESTS), hasLibrary: true };
+const size = {
+  requests: Number(options.requests ?? REQUESTS),
+  hasLibrary: Deno.env.has(MAPPED_VARIABLE),
+};
 const planFile = textOf(options.plan);
 const historyFile = textOf(options.history);
 

@@ -1,3 +1,4 @@
+import { assert } from "@std/assert";
 import { readCommand } from "../../lib/cli/command.ts";
 import type { ServerOptions } from "../../lib/cli/options.ts";
 import type { Database } from "../../lib/databases/base/backend.ts";
@@ -12,13 +13,17 @@ import { OriginThread } from "../../lib/rows/origin/origin_thread.ts";
 import { toNodeOptions, toRowsOptions } from "../../lib/rows/row_arguments.ts";
 import { makeStore } from "../../lib/server/shared_store.ts";
 import { Ticker } from "../../lib/server/ticker.ts";
+import type { Snapshot } from "../../lib/snapshot/snapshot.ts";
 import { ConversationState } from "../../protocol/conversation.ts";
 import type { ThreadContext } from "../../protocol/thread_context.ts";
 import { concatBytes } from "../../store/base/bytes.ts";
 import { checkStore } from "../../store/check/check.ts";
 import { ConnectionKind } from "../../store/connections.ts";
 import { INPUT_BYTES } from "../../store/limits.ts";
+import { CrashingFiles } from "../support/crashing_files.ts";
+import { SavedStore } from "../support/saved_store.ts";
 import { joinThread } from "../support/threads.ts";
+import { JournalThread } from "./journal.ts";
 import { ModelBackend } from "./model_backend.ts";
 import type { End, Network, Receiver } from "./network.ts";
 import type { Process, World } from "./world.ts";
@@ -30,6 +35,34 @@ const OPTIONS = ["-m", "2", "-c", "64", "-t", "1", "-I", "16k", "-o", "memlimit_
 const SERVING = 0;
 const FOLDER = /\S*leased-simulator\S*/g;
 const LISTENER = "tcp:sim";
+
+/** A snapshot that a server loads. */
+interface Loaded extends Pick<Snapshot, "storeOptions" | "clockMs"> {
+  readonly store: SavedStore;
+  readonly downSec: number;
+}
+
+/** What outlives the processes of a host. */
+export class Machine {
+  /** Has the state directory. */
+  readonly disk = new CrashingFiles();
+  /** Null: there is none, or it was loaded. */
+  snapshot: { readonly store: SavedStore; readonly savedUnixMs: number } | null = null;
+
+  takeSnapshot(unixMs: number): Loaded & Snapshot | null {
+    if (this.snapshot === null) return null;
+    const { store, savedUnixMs } = this.snapshot;
+    this.snapshot = null;
+    const downSec = Math.max(0, unixMs - savedUnixMs) / 1000;
+    const loaded: Loaded = {
+      store,
+      downSec,
+      clockMs: store.header.clockMs + downSec * 1000,
+      storeOptions: (options) => store.optionsFrom(options, downSec),
+    };
+    return loaded as Loaded & Snapshot;
+  }
+}
 
 /** A server process: the real store, conversations and database thread, with sockets of the simulated network. */
 export class Server {
@@ -45,9 +78,13 @@ export class Server {
   readonly #lifecycle = new Lifecycle(this.#lifecycleShared);
   readonly #connections = new Map<number, ServedConnection>();
   readonly #ended: () => void;
+  readonly #machine: Machine;
+  readonly #ticker: Ticker;
+  #journal: JournalThread | null = null;
 
   /**
    * @param options As on the command line.
+   * @param machine Its disks; a snapshot on them is loaded, once.
    * @param ended Called when the process has ended by itself.
    */
   constructor(
@@ -55,9 +92,11 @@ export class Server {
     network: Network,
     process: Process,
     options: readonly string[],
+    machine: Machine,
     ended: () => void,
   ) {
     this.#world = world;
+    this.#machine = machine;
     this.#network = network;
     this.process = process;
     this.#ended = ended;
@@ -75,13 +114,35 @@ export class Server {
     this.#options = command.options;
     const wake = (index: number): void => this.#lifecycle.wake(index);
     const transport = { listens: [], wake } as unknown as BoundTransport;
-    const { shared, cache } = makeStore(this.#options, this.#rowsOptions, transport, null);
+    const saved = machine.takeSnapshot(process.unixMs);
+    const { shared, cache } = makeStore(this.#options, this.#rowsOptions, transport, saved);
+    if (saved !== null) assert(saved.store.restore(cache, saved.downSec), "the pages fit");
     this.thread = joinThread({ shared, settings: this.#options }, SERVING);
     const { rows } = this.thread.cache;
     if (rows?.right.isTimed) rows.right.nowMs = () => performance.now();
     this.thread.cache.onReady = wake;
     this.#service = cacheServices(this.thread, SERVING, () => {}).auto;
-    new Ticker(cache, performance.now()).start();
+    this.#ticker = new Ticker(cache, performance.now() - (saved?.clockMs ?? 0));
+    this.#ticker.start();
+    if (this.#options.stateDir === "") return;
+    const report = (text: string): void => world.note(process.name, text);
+    this.#journal = new JournalThread(world, process, shared.memory, machine.disk, wake, report);
+    void this.#journal.run();
+  }
+
+  /** Ends the process as a signal does, with a snapshot of its store. It may be killed then. */
+  shutDown(): void {
+    this.#network.close(this.process, this.#address);
+    for (const connection of [...this.#connections.values()]) connection.broken();
+    this.#ticker.stop();
+    const { cache } = this.thread;
+    this.#machine.snapshot = { store: new SavedStore(cache), savedUnixMs: this.process.unixMs };
+    this.#journal?.stop();
+  }
+
+  get #address(): string {
+    const { name } = this.process;
+    return `${name.slice(0, name.indexOf("#"))}:${PORT}`;
   }
 
   get #rowsOptions(): RowsStart["options"] | null {
@@ -95,10 +156,8 @@ export class Server {
     const options = this.#rowsOptions;
     if (options !== null && !await this.#startRows(options)) return;
     this.isServing = true;
-    const { name } = this.process;
-    this.#world.note(name, "serves");
-    const address = `${name.slice(0, name.indexOf("#"))}:${PORT}`;
-    this.#network.listen(this.process, address, (end) => this.#accept(end));
+    this.#world.note(this.process.name, "serves");
+    this.#network.listen(this.process, this.#address, (end) => this.#accept(end));
     await this.#resumeReady();
   }
 

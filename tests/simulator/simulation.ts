@@ -13,7 +13,7 @@ import { type ItemHistory, itemViolations } from "./items_check.ts";
 import { Network } from "./network.ts";
 import type { ApplicationPlan, Fault, HostPlan, Plan } from "./plan.ts";
 import { type Committed, rowViolations } from "./rows_check.ts";
-import { Server } from "./server.ts";
+import { Machine, Server } from "./server.ts";
 import { Process, World } from "./world.ts";
 
 /** Pause before a process that has ended by itself is started again. */
@@ -34,6 +34,9 @@ interface Host {
   process: Process | null;
   server: Server | null;
   starts: number;
+  readonly machine: Machine;
+  /** Whether its next process does not wait for the end of another origin. */
+  takesOver: boolean;
 }
 
 /** The result of a run. */
@@ -126,7 +129,7 @@ class Simulation {
   #runAll(): readonly string[] {
     const { hosts, clients, applications, faults, healMs } = this.#plan;
     const world = this.#world;
-    if (this.#plan.database === "model" && clients.length > 0) {
+    if (this.#plan.database === "model" && hosts.some(({ role }) => role === "origin")) {
       this.#addHost({ name: DATABASE_HOST, rate: 1, bootMs: 0 }, (process) => {
         new ModelDatabase(world, this.#network, process, this.#files);
       });
@@ -157,7 +160,18 @@ class Simulation {
     { name, rate, bootMs }: Pick<HostPlan, "name" | "rate" | "bootMs">,
     run: Host["run"],
   ): void {
-    this.#hosts.set(name, { name, rate, bootMs, run, process: null, server: null, starts: 0 });
+    const machine = new Machine();
+    this.#hosts.set(name, {
+      name,
+      rate,
+      bootMs,
+      run,
+      process: null,
+      server: null,
+      starts: 0,
+      takesOver: false,
+      machine,
+    });
     this.#world.after(0, this.#world.nobody, () => this.#start(name));
   }
 
@@ -229,9 +243,11 @@ class Simulation {
     const url = this.#plan.database === "model"
       ? `postgres://${DATABASE_HOST}:${DATABASE_PORT}/app`
       : `sqlite:${this.#database}`;
-    const all = role === "origin" ? ["--db", url, ...options] : options;
+    const rule = host.takesOver ? "--take-over" : "--standby";
+    host.takesOver = false;
+    const all = role === "origin" ? ["--db", url, rule, ...options] : options;
     const ended = (): void => this.#restart(host, process);
-    host.server = new Server(this.#world, this.#network, process, all, ended);
+    host.server = new Server(this.#world, this.#network, process, all, host.machine, ended);
     void host.server.start();
   }
 
@@ -248,6 +264,8 @@ class Simulation {
     this.#world.note(process.name, isSilent ? "is killed with its host" : "is killed");
     this.#world.kill(process);
     this.#network.endProcess(process, isSilent);
+    // Bytes that were written and not synced are lost only with the host.
+    if (isSilent) host.machine.disk.crash((bound) => this.#world.choose(bound));
     host.process = null;
     host.server = null;
   }
@@ -270,6 +288,29 @@ class Simulation {
       case "kill": {
         this.#kill(this.#hosts.get(fault.host)!, fault.isSilent);
         return this.#mendAfter(fault.downMs, () => this.#start(fault.host));
+      }
+      case "restart": {
+        const host = this.#hosts.get(fault.host)!;
+        if (host.server === null || !host.server.isServing || host.process!.isStopped) return;
+        world.note(host.process!.name, "is shut down");
+        host.server.shutDown();
+        this.#kill(host, false);
+        return this.#mendAfter(fault.downMs, () => this.#start(fault.host));
+      }
+      case "takeOver": {
+        const host = this.#hosts.get(fault.host)!;
+        this.#kill(host, false);
+        host.takesOver = true;
+        return this.#start(fault.host);
+      }
+      case "disk": {
+        const { disk } = this.#hosts.get(fault.host)!.machine;
+        world.note(fault.host, "has a disk that fails");
+        disk.failAfter(0, (bound) => world.choose(bound));
+        return this.#mendAfter(fault.forMs, () => {
+          world.note(fault.host, "has a disk that works");
+          disk.failAfter(Infinity);
+        });
       }
       case "stop": {
         const { process } = this.#hosts.get(fault.host)!;

@@ -9,7 +9,7 @@ import { mapped } from "./runtime/mapped.ts";
 
 const SEEDS = 8;
 /** A seed that has applications. */
-const APPLICATIONS_SEED = 8;
+const APPLICATIONS_SEED = 15;
 const SIZE = { requests: 600, hasLibrary: false };
 
 Deno.test("no seed breaks what rows promise", async () => {

@@ -10,6 +10,9 @@ const REPLACED = {
   "node:timers": here("node_timers.ts"),
 };
 
+/** Set in a program that `mapped` has started. */
+export const MAPPED_VARIABLE = "LEASED_TESTS_MAPPED";
+
 /** A program with which the client library runs in virtual time. Dispose of it when it has ended. */
 interface Mapped extends AsyncDisposable {
   readonly command: Deno.Command;
@@ -36,6 +39,7 @@ export async function mapped(file: string, args: readonly string[]): Promise<Map
       ...[file, ...args],
     ],
     cwd: root,
+    env: { [MAPPED_VARIABLE]: "1" },
     stdin: "null",
   });
   return { command, [Symbol.asyncDispose]: () => Deno.remove(folder, { recursive: true }) };
