@@ -108,6 +108,7 @@ export class Server {
       random: world.random(),
       hashSeed: Int32Array.of(world.choose(2 ** 31), world.choose(2 ** 31)),
       keepsMemoryOrder: true,
+      processors: 1,
     };
     const command = readCommand([...OPTIONS, ...options], facts);
     if (command.kind !== "run") throw new Error(`cannot start with ${options.join(" ")}`);
