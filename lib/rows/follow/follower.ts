@@ -229,13 +229,13 @@ export class Follower {
   /** Every row is deleted, because changes may be missing. */
   #reportGap(gap: string): void {
     this.counts.gaps++;
+    this.#problem = `cached rows are being deleted: ${gap}`;
     this.#report({
       level: "warning",
       event: "log_gap",
       message: `changes of rows may be missing: ${gap}; all cached rows are deleted`,
       fields: { reason: gap },
     });
-    this.#problem = `cached rows are being deleted: ${gap}`;
   }
 
   #count(changes: Changes): Changes {
@@ -260,15 +260,14 @@ export class Follower {
   }
 
   #fail(reason: string): void {
-    if (this.#problem !== reason) {
-      this.#report({
-        level: "error",
-        event: "log_not_followed",
-        message: `changes of rows are not applied: ${reason}; retrying`,
-        fields: { reason },
-      });
-    }
+    if (this.#problem === reason) return;
     this.#problem = reason;
+    this.#report({
+      level: "error",
+      event: "log_not_followed",
+      message: `changes of rows are not applied: ${reason}; retrying`,
+      fields: { reason },
+    });
   }
 
   #clear(): void {

@@ -84,7 +84,14 @@ export class OriginThread {
     const nodes = new NodeList(newSecret, options.memberTimeMs, options.driftShare);
     this.#flows = new Flows(states, options.dbTimeoutMs);
     this.#runner = runner;
-    const follower = options.follow ? new Follower(backend, this.#rowsOfLog, report, pause) : null;
+    // Its events come with new problems of the log, or end them.
+    const reportLog: Report = (event) => {
+      report(event);
+      this.#upkeep.tell();
+    };
+    const follower = options.follow
+      ? new Follower(backend, this.#rowsOfLog, reportLog, pause)
+      : null;
     const log = follower && { follower, endOfLog: () => backend.endOfLog() };
     this.#follower = follower;
     this.#expulsion = log && new PrefixExpulsion((rows) => this.#expel(rows), log, pause);

@@ -96,6 +96,12 @@ export class Upkeep {
 
   stop(): void {
     for (const end of this.#timers) end();
+    this.#timers = [];
+  }
+
+  /** Sends the state now: something has changed that operators should not learn a second later. */
+  tell(): void {
+    if (this.#timers.length > 0) this.#sendState();
   }
 
   /** Renews the right to serve rows; learns whether another origin has taken over. */

@@ -13,6 +13,8 @@ import { Follower } from "../../../../lib/rows/follow/follower.ts";
 class World {
   readonly done: string[] = [];
   readonly events: string[] = [];
+  /** The problem as it is when each event is told. */
+  readonly problemsTold: (string | null)[] = [];
   readonly gaps: (string | null)[] = [null];
   retainedBytes = 7;
   end = 0n;
@@ -39,7 +41,10 @@ class World {
         },
         take: (step) => void this.done.push(`${step.kind} ${shownKeys(step as FlowStep & KeySet)}`),
       },
-      ({ level, event, message }) => this.events.push(`${level} ${event}: ${message}`),
+      ({ level, event, message }) => {
+        this.events.push(`${level} ${event}: ${message}`);
+        this.problemsTold.push(this.follower.problem);
+      },
       (ms) => {
         this.done.push(`sleep ${ms}`);
         return Promise.resolve();
@@ -128,6 +133,7 @@ Deno.test("a gap deletes every row before the log begins, and is a problem until
     world.events[0],
     "warning log_gap: changes of rows may be missing: the slot is new; all cached rows are deleted",
   );
+  assertEquals(world.problemsTold, ["cached rows are being deleted: the slot is new"]);
   const { follower } = world;
   assertEquals([follower.counts.gaps, follower.position, follower.problem], [
     ...[1, 40n, "cached rows are being deleted: the slot is new"],
@@ -144,6 +150,7 @@ Deno.test("a log that ends is opened again after a pause, without ending the con
   assertEquals(await world.fail("lost"), ["close", "sleep 20", "open false", "begin"]);
   assertEquals([world.follower.problem, world.follower.position], ["lost", 0n]);
   assertEquals(await world.send(["a"], 5n), ["note a", "delete a", "confirm 5"]);
+  assertEquals(world.problemsTold, ["lost", null]);
   assertEquals(await world.follower.wait(5n, 1000), true, "positions count again");
   await world.follower.stop();
   assertEquals((await world.settle()).at(0), "close");

@@ -268,6 +268,19 @@ Deno.test("the state names one problem: a takeover, the database's, the log's, o
   setting.upkeep.stop();
 });
 
+Deno.test("the state is sent at once when something has changed, while the upkeep runs", () => {
+  const setting = new Setting();
+  setting.upkeep.tell();
+  assertEquals(setting.said, []);
+  setting.upkeep.start();
+  setting.follower = { lagMs: 0, problem: "the schema has changed" };
+  setting.upkeep.tell();
+  assertEquals(setting.state.problem, "the schema has changed");
+  setting.upkeep.stop();
+  setting.upkeep.tell();
+  assertEquals(setting.said, ["state", "state"]);
+});
+
 Deno.test("a problem of the database, or a lag, that lasts is told of once, and so is its end", async () => {
   const setting = new Setting();
   setting.upkeep.start();
