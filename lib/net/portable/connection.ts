@@ -60,6 +60,11 @@ export class PortableConnection implements TimedConnection {
   #smallReads = 0;
   /** Bytes received and not consumed. */
   #pending: Uint8Array | null = null;
+  /**
+   * Bytes received during a wait. They are fed when the conversation wants input, as if they had been read then: rows
+   * that it has read ahead for the bytes before may be older than these requests.
+   */
+  #early: Uint8Array | null = null;
   /** When the peer last took bytes, in seconds of the store's clock; 0: nothing is being sent. */
   #sendingSinceSec = 0;
   /** The read that is pending while the conversation waits. */
@@ -154,14 +159,17 @@ export class PortableConnection implements TimedConnection {
     const { cache, input, reply, times, work } = this.#thread;
     const conversation = this.#conversation;
     let open = true;
-    while (open && !this.#closing) {
-      const received = await (this.#reading ?? this.#socket.read(this.#readBuffer));
-      this.#reading = null;
-      if (received === null) return;
+    while (open && (!this.#closing || this.#early !== null)) {
+      let received: number | null = 0;
+      if (this.#early === null) {
+        received = await (this.#reading ?? this.#socket.read(this.#readBuffer));
+        this.#reading = null;
+        if (received === null) return;
+      }
       times.readClock();
       const readAtUs = times.clockUs[0]!;
       const full = received === this.#readBuffer.length;
-      let end = this.#takeReceived(received);
+      let end = this.#early === null ? this.#takeReceived(received) : this.#takeEarly(this.#early);
       let units = 0;
       for (;;) {
         reply.reset();
@@ -217,8 +225,12 @@ export class PortableConnection implements TimedConnection {
     let over = false;
     let gone = false;
     const watch = async (): Promise<void> => {
-      while ((this.#pending?.length ?? 0) <= PENDING_BYTES_MAX) {
-        this.#reading ??= this.#socket.read(this.#readBuffer);
+      for (;;) {
+        const early = this.#early?.length ?? 0;
+        if (early > PENDING_BYTES_MAX) return;
+        // With what the conversation leaves over, they must fit the input.
+        const room = this.#readBuffer.subarray(0, BULK_READ_BYTES - early);
+        this.#reading ??= this.#socket.read(room);
         const received = await this.#reading.catch(() => READ_FAILED);
         // The wait is over, or only the peer's side is: `#reading` serves the next read.
         if (over || (received === null && this.#conversation.awaitsServer)) return;
@@ -229,7 +241,7 @@ export class PortableConnection implements TimedConnection {
         }
         this.#reading = null;
         const bytes = this.#readBuffer.subarray(0, received);
-        this.#pending = concatBytes(this.#pending === null ? [bytes] : [this.#pending, bytes]);
+        this.#early = concatBytes(this.#early === null ? [bytes] : [this.#early, bytes]);
       }
     };
     watch();
@@ -240,6 +252,14 @@ export class PortableConnection implements TimedConnection {
     this.#resumed = false;
     connections.setActivity(this.id, this.#conversation.inputActivity);
     return !gone;
+  }
+
+  /** Puts bytes of a wait behind pending ones. Returns where they end. */
+  #takeEarly(early: Uint8Array): number {
+    this.#early = null;
+    const start = this.#restorePending();
+    this.#thread.input.bytes.set(early, start);
+    return start + early.length;
   }
 
   /** Puts pending bytes back to the start of the input. Returns where they end. */

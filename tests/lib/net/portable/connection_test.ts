@@ -4,6 +4,8 @@ import { ConnectionBuffers, PortableConnection } from "../../../../lib/net/porta
 import { ConnectionKind } from "../../../../store/connections.ts";
 import { ConversationSide } from "../../../support/sessions/conversation_side.ts";
 import { until } from "../../../support/servers/server_process.ts";
+import { RowsSide } from "../../../support/sessions/rows_side.ts";
+import type { RowRequest } from "../../../../store/row_cache.ts";
 import { bytesOf, textOf } from "../../../support/sessions/side.ts";
 
 /** Makes a connection of that socket, whose conversation is fed to the store of `side`. */
@@ -124,6 +126,63 @@ Deno.test("what a peer sends in pieces while it waits for a lock is executed in 
   close(null);
   await ended;
   assertEquals(received, "OK\r\n5\r\n25\r\n");
+});
+
+/** A server with rows whose database answers when the test says so. */
+class HeldRowsSide extends RowsSide {
+  protected override work(): void {}
+}
+
+Deno.test("what a peer sends while it waits for a row is answered by no read from before", async () => {
+  const side = new HeldRowsSide();
+  for (const key of "abcd") side.rows.set(key, { flags: 0, version: 1, data: bytesOf("old") });
+  const { promise: late, resolve: sendLate } = Promise.withResolvers<string>();
+  const { promise: closed, resolve: close } = Promise.withResolvers<null>();
+  const pieces = ["get a b c\r\nget d\r\n", late];
+  let reads = 0;
+  let received = "";
+  const socket = {
+    read: async (buffer: Uint8Array) => {
+      const piece = pieces[reads++];
+      if (piece === undefined) return closed;
+      const text = await piece;
+      buffer.set(bytesOf(text));
+      return text.length;
+    },
+    write: (bytes: Uint8Array) => {
+      received += textOf(bytes);
+      return Promise.resolve(bytes.length);
+    },
+    close: () => {},
+  } as unknown as Deno.Conn;
+  const connection = connectionOf(socket, side, new ConnectionBuffers());
+  const ended = connection.serve(() => {});
+  const taken: RowRequest[] = [];
+  const answer = (keys: string): void => {
+    taken.push(...side.take());
+    side.answer(taken.filter(({ key }) => keys.includes(key)));
+    taken.splice(0, Infinity, ...taken.filter(({ key }) => !keys.includes(key)));
+    connection.resume();
+  };
+  await until(() => reads === 2);
+  // The key c is asked for again when b is waited for, and d when c has been answered twice.
+  answer("a");
+  await until(() => received.includes("VALUE a"));
+  answer("bc");
+  await until(() => received.includes("VALUE c"));
+  side.connect().feed(bytesOf("set c 0 0 3\r\nnew\r\n"));
+  answer("c");
+  sendLate("get c\r\n");
+  await until(() => reads === 3);
+  answer("d");
+  await until(() => received.includes("VALUE d"));
+  await until(() => {
+    answer("c");
+    return received.endsWith("new\r\nEND\r\n") || received.split("VALUE c").length === 3;
+  });
+  close(null);
+  await ended;
+  assertEquals(received.split("VALUE c").at(-1), " 0 3\r\nnew\r\nEND\r\n");
 });
 
 /** Serves one connection whose reads return these many bytes of `mn` requests. Returns the room of each read. */
