@@ -7,6 +7,8 @@ import type { Event, Process, World } from "./world.ts";
 
 /** Pause after an error, before the next request. */
 const PAUSE_MS = 20;
+/** The longest pause. */
+const PAUSE_MS_MAX = 1000;
 /** How long a connection may take. */
 const CONNECT_MS = 1000;
 /** How long a writer waits until its change is followed. */
@@ -23,6 +25,10 @@ interface Pending {
   readonly compared: number;
   readonly start: number;
   lines: [string, string][];
+  /** The update token of a `uput`; "": it has none yet. */
+  token: string;
+  /** How often it was asked again. */
+  attempts: number;
 }
 
 /** A client of the text protocol, as applications have them. It notes what it did, and saw. */
@@ -42,6 +48,10 @@ export class StockClient {
   readonly #pending: Pending[] = [];
   #text = "";
   #timer: Event | undefined;
+  /** Requests that are asked again: what they ask for is done once. */
+  readonly #again: Pending[] = [];
+  /** Those that wait before that. */
+  #waiting = 0;
   #isConnecting = false;
   /** The next request has its time, which has come when it is due. */
   #isPlanned = false;
@@ -73,7 +83,8 @@ export class StockClient {
   }
 
   get isDone(): boolean {
-    return this.#next >= this.#last && this.#pending.length === 0;
+    return this.#next >= this.#last && this.#pending.length === 0 &&
+      this.#again.length === 0 && this.#waiting === 0;
   }
 
   /** Asks for nothing more than it has asked for. */
@@ -84,7 +95,7 @@ export class StockClient {
   /** What it waits for, for messages. */
   get waitsFor(): string {
     const { name, hosts } = this.#plan;
-    const [first] = this.#pending;
+    const [first] = [...this.#pending, ...this.#again];
     const left = this.#last - this.#next;
     const what = first === undefined ? "" : ` for ${first.request.kind} of ${first.request.keys}`;
     return `${name} waits at ${hosts[this.#host]}${what}; ${left} requests are left`;
@@ -102,6 +113,10 @@ export class StockClient {
   }
 
   #ask(): void {
+    if (this.#again.length > 0) {
+      if (this.#end === null) return this.#connect();
+      for (const each of this.#again.splice(0)) this.#send(each);
+    }
     if (!this.#isDue || this.#next >= this.#last) return;
     if (this.#pending.length >= this.#plan.depth) return;
     if (this.#end === null) return this.#connect();
@@ -115,18 +130,32 @@ export class StockClient {
     this.#isPlanned = false;
     this.#isDue = false;
     const compared = this.#compared(request.keys[0] ?? "");
-    this.#pending.push({ request, compared, start, lines: [] });
-    this.#world.note(
-      this.#plan.name,
-      `asks ${this.#textOf(request).replaceAll("\r\n", " ").trim()}`,
-    );
-    this.#end.send(latin1Bytes(this.#textOf(request)));
-    if (this.#pending.length === 1) this.#watch();
+    this.#send({ request, compared, start, lines: [], token: "", attempts: 0 });
     this.start();
   }
 
-  #textOf(request: Request): string {
-    const { kind, keys } = request;
+  #send(pending: Pending): void {
+    const text = this.#textOf(pending);
+    pending.lines = [];
+    this.#pending.push(pending);
+    this.#world.note(this.#plan.name, `asks ${text.replaceAll("\r\n", " ").trim()}`);
+    this.#end!.send(latin1Bytes(text));
+    if (this.#pending.length === 1) this.#watch();
+  }
+
+  /** Asks for the same once more, after a pause that grows. */
+  #sendAgain(pending: Pending): void {
+    const pauseMs = Math.min(PAUSE_MS * 2 ** pending.attempts++, PAUSE_MS_MAX);
+    this.#world.timer(pauseMs, this.#process, () => {
+      this.#again.push(pending);
+      this.#waiting--;
+      this.#ask();
+    });
+    this.#waiting++;
+  }
+
+  #textOf({ request, compared, token }: Pending): string {
+    const { id, kind, keys } = request;
     const [key = ""] = keys;
     const value = valueOf(request);
     switch (kind) {
@@ -140,11 +169,14 @@ export class StockClient {
       case "add":
         return `${kind} ${key} 0 0 ${value.length}\r\n${value}\r\n`;
       case "cas":
-        return `cas ${key} 0 0 ${value.length} ${this.#compared(key)}\r\n${value}\r\n`;
+        return `cas ${key} 0 0 ${value.length} ${compared}\r\n${value}\r\n`;
       case "delete":
         return `delete ${key}\r\n`;
       case "flush":
         return "flush_all\r\n";
+      case "uput":
+        if (token === "") return `token get ${key} w${id}\r\n`;
+        return `uput ${key} 0 ${value.length} ${token}\r\n${value}\r\n`;
       case "direct":
         return `follow wait now ${FOLLOW_MS}\r\n`;
     }
@@ -208,7 +240,10 @@ export class StockClient {
     if (this.#timer !== undefined) this.#timer.isCancelled = true;
     this.#world.note(this.#plan.name, `loses its connection: ${why}`);
     const lost = this.#pending.splice(0);
-    for (const each of lost) this.#record(each, each.request.keys, "unknown", null);
+    for (const each of lost) {
+      if (each.request.kind === "uput") this.#sendAgain(each);
+      else this.#record(each, each.request.keys, "unknown", null);
+    }
     if (lost.length > 0) this.#askAgain();
     this.#world.timer(PAUSE_MS, this.#process, () => this.#ask());
   }
@@ -259,6 +294,10 @@ export class StockClient {
         [...pending.lines.map(([, value]) => value), line].join(" ")
       } for ${request.kind} ${request.keys}`,
     );
+    if (request.kind === "uput") {
+      this.#putAnswer(pending, line);
+      return this.#ask();
+    }
     const isError = /ERROR/.test(line);
     if (isError) {
       const isUnknown = UNKNOWN.test(line) || request.kind === "direct";
@@ -270,6 +309,22 @@ export class StockClient {
     if (line === END) this.#readAnswer(pending);
     else this.#writeAnswer(pending, line);
     this.#ask();
+  }
+
+  /** The reply to `token get`, or to `uput`: docs/client_protocol.md. */
+  #putAnswer(pending: Pending, line: string): void {
+    const [word, text = ""] = line.split(" ");
+    if (word === "TOKEN" && pending.token === "") {
+      pending.token = text;
+      return this.#send(pending);
+    }
+    if (word !== "STORED" && word !== "NOT_FOUND" && word !== "REVOKED") {
+      return this.#sendAgain(pending);
+    }
+    const isDone = word === "STORED";
+    if (isDone) this.answered++;
+    const version = isDone ? Number(text) : null;
+    this.#record(pending, pending.request.keys, isDone ? "ok" : "failed", null, version);
   }
 
   #readAnswer(pending: Pending): void {
@@ -315,7 +370,11 @@ export class StockClient {
   ): void {
     const { kind } = request;
     if (kind === "flush") return;
-    const operation = kind === "getMany" ? "get" : kind === "direct" ? "set" : kind;
+    const operation = kind === "getMany"
+      ? "get"
+      : kind === "direct" || kind === "uput"
+      ? "set"
+      : kind;
     const isWrite = operation === "set" || operation === "add" || operation === "cas";
     const end = outcome === "unknown" ? null : this.#history.tick();
     for (const key of keys) {

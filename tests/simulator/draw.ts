@@ -15,6 +15,7 @@ const REQUEST_KINDS = [
   "cas",
   "delete",
   "flush",
+  "uput",
 ] as const;
 /** How often each kind is asked for, where the seed has it. */
 const WEIGHTS: Readonly<Record<Request["kind"], number>> = {
@@ -27,6 +28,7 @@ const WEIGHTS: Readonly<Record<Request["kind"], number>> = {
   cas: 2,
   delete: 2,
   flush: 0.05,
+  uput: 2,
   direct: 2,
 };
 
@@ -282,7 +284,7 @@ class Draw {
     const kinds = this.has(0.05) ? [] : this.some(allowed);
     this.#features.push(`faults=${kinds.join("+") || "none"}`);
     if (kinds.length === 0) return [];
-    const everyMs = unitMs * this.of([0.3, 1, 4]);
+    const everyMs = unitMs * this.of([1, 3, 10]);
     const lastsMs = unitMs * this.of([0.2, 1, 3]);
     const faults: Fault[] = [];
     for (let atMs = 100 + this.time(everyMs); atMs < healMs; atMs += this.time(everyMs)) {

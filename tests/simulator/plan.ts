@@ -8,6 +8,8 @@ export interface Request {
   readonly pauseMs: number;
   readonly kind:
     | ("get" | "gets" | "getMany" | "uget" | "set" | "add" | "cas" | "delete" | "flush")
+    /** Writes under an update token, again and again until the outcome is known. */
+    | "uput"
     /** Writes to the table without a server, and waits until an origin has followed the change. */
     | "direct";
   /** Names of keys; one but for `getMany`. */

@@ -134,6 +134,9 @@ class Register {
       return;
     }
     if (outcome === "failed") return this.#say(`failed, but committed: ${textOf(write)}`);
+    if (write.version !== null && write.version !== this.#states[place]!.version) {
+      this.#say(`${textOf(write)}, but it is version ${this.#states[place]!.version}`);
+    }
     this.#checkCondition(write, this.#states[place - 1]!);
     this.#atLeast(place, start, write);
     if (outcome === "ok") this.#atMost(place, end!, write);

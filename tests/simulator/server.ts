@@ -242,8 +242,10 @@ class ServedConnection implements Receiver {
   readonly #conversation: ServedConversation;
   readonly #end: End;
   readonly #closed: () => void;
-  /** Bytes that the conversation left unconsumed, and those that came while it waited. */
+  /** Bytes that the conversation left unconsumed. */
   #pending: Uint8Array = new Uint8Array(0);
+  /** Those that came while it waited: transports pass them on when it wants input. */
+  #early: Uint8Array = new Uint8Array(0);
   #isPeerEnded = false;
   #isClosed = false;
 
@@ -263,8 +265,12 @@ class ServedConnection implements Receiver {
   }
 
   received(bytes: Uint8Array): void {
+    if (this.#isWaiting) {
+      this.#early = concatBytes([this.#early, bytes]);
+      return;
+    }
     this.#pending = this.#pending.length === 0 ? bytes : concatBytes([this.#pending, bytes]);
-    if (!this.#isWaiting) this.#serve();
+    this.#serve();
   }
 
   ended(): void {
@@ -304,7 +310,13 @@ class ServedConnection implements Receiver {
       isMore = state === ConversationState.UNFINISHED ||
         state === ConversationState.NEEDS_INPUT && consumed > 0 && rest.length > 0;
     }
-    if (this.#isPeerEnded && !this.#isWaiting) this.#close("normal");
+    if (this.#isWaiting || this.#isClosed) return;
+    const early = this.#early;
+    if (early.length > 0) {
+      this.#early = new Uint8Array(0);
+      return this.received(early);
+    }
+    if (this.#isPeerEnded) this.#close("normal");
   }
 
   #close(reason: ServedConversation["closeReason"]): void {
