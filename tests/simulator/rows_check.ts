@@ -21,7 +21,7 @@ interface State {
 }
 
 /** Keys that other programs write, too: a cache has an old value until the change is followed. */
-const DIRECT_KEY = /^d/;
+export const DIRECT_KEY = /^d/;
 
 /**
  * Finds what an atomic register does not do, key by key. The database's versions are the order of the writes: each has

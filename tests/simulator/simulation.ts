@@ -4,6 +4,7 @@ import { DEFAULT_TABLE } from "../../lib/databases/base/table.ts";
 import { followSchema } from "../../lib/databases/sqlite/triggers.ts";
 import { Views } from "../../lib/databases/views/view.ts";
 import { reasonOf } from "../../lib/process/reason.ts";
+import { judge, violationText } from "../judge/judge.ts";
 import { Application, ApplicationProcess } from "./application.ts";
 import { StockClient } from "./client.ts";
 import { withVirtualGlobals } from "./globals.ts";
@@ -12,7 +13,7 @@ import { History } from "./history.ts";
 import { type ItemHistory, itemViolations } from "./items_check.ts";
 import { Network } from "./network.ts";
 import type { ApplicationPlan, Fault, HostPlan, Plan } from "./plan.ts";
-import { type Committed, rowViolations } from "./rows_check.ts";
+import { type Committed, DIRECT_KEY, rowViolations } from "./rows_check.ts";
 import { Machine, Server } from "./server.ts";
 import { Process, World } from "./world.ts";
 
@@ -150,7 +151,10 @@ class Simulation {
       const waiting = [...this.#clients, ...this.#applications].filter(({ isDone }) => !isDone);
       violations.push(...waiting.map(({ waitsFor }) => `not served again: ${waitsFor}`));
     }
-    violations.push(...rowViolations(this.#history.operations, this.#committed()));
+    const { operations } = this.#history;
+    violations.push(...rowViolations(operations, this.#committed()));
+    const atomic = operations.filter(({ key }) => !DIRECT_KEY.test(key));
+    violations.push(...judge(atomic).violations.map((each) => `judge: ${violationText(each)}`));
     violations.push(...itemViolations(this.#items));
     violations.push(...this.#checkServers());
     return violations;
