@@ -94,6 +94,13 @@ class VirtualGlobals {
     return { async: true, value: promise };
   };
 
+  /** One thread would wait for ever. Only a mutex is waited for so, which code that has failed still holds. */
+  readonly wait = (): never => {
+    const text = `${this.#world.current.name}: the mutex is held by a thread that has failed`;
+    this.#world.faults.push(text);
+    throw new Error(text);
+  };
+
   readonly notify = (words: Words, index: number, count = Infinity): number => {
     const waiters = this.#waiters.get(words.buffer);
     if (waiters === undefined || waiters.length === 0) return 0;
@@ -171,6 +178,7 @@ export function withVirtualGlobals<Result>(
   replace(Math, "random", virtual.random);
   replace(crypto, "getRandomValues", virtual.getRandomValues);
   replace(crypto, "randomUUID", virtual.randomUUID);
+  replace(Atomics, "wait", virtual.wait);
   replace(Atomics, "waitAsync", virtual.waitAsync);
   replace(Atomics, "notify", virtual.notify);
   replace(Deno, "connect", virtual.connect);
