@@ -30,6 +30,8 @@ export interface ModelChange {
 export type Statement =
   /** The epoch; takes the lock of the active origin if it is free. */
   | { readonly kind: "origin" }
+  /** Lets go of that lock. */
+  | { readonly kind: "unlock" }
   | { readonly kind: "takeOver"; readonly rightMs: number }
   | { readonly kind: "read"; readonly keys: readonly string[] }
   /** Begins a transaction: locks the epoch and the rows, and reads them. */
@@ -130,6 +132,9 @@ export class ModelDatabase {
       case "origin":
         this.#origin ??= session;
         return { isLocked: this.#origin === session };
+      case "unlock":
+        if (this.#origin === session) this.#origin = null;
+        return {};
       case "read":
         return { rows: statement.keys.map((key) => files.rows.get(key) ?? null) };
       case "commit":

@@ -96,6 +96,11 @@ export class ModelBackend implements Backend {
     return (await this.#askOrigin()).isLocked!;
   }
 
+  async unlockOrigin(): Promise<void> {
+    const client = this.#origin;
+    if (client !== null) await this.#ask(client, { kind: "unlock" });
+  }
+
   async readEpoch(): Promise<number> {
     return (await this.#askOrigin()).epoch;
   }

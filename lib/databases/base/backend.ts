@@ -143,6 +143,8 @@ export interface InspectedViews {
 export interface Backend {
   /** Takes the lock that only one origin has, until `close`. @returns False: another has it. */
   lockOrigin(): Promise<boolean>;
+  /** Lets go of that lock, if it has it. */
+  unlockOrigin(): Promise<void>;
   /**
    * Becomes the origin that may write: every older one is fenced when this resolves.
    *

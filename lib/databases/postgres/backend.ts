@@ -48,6 +48,8 @@ const VIEW_CONNECTIONS_MAX = 4;
 const ORIGIN_LOCK = "(7305804::bigint << 32) | 'leased_proxy'::regclass::oid::bigint";
 const ORIGIN = `SELECT epoch, pg_try_advisory_lock(${ORIGIN_LOCK}) AS is_locked, ` +
   "current_setting('transaction_read_only') = 'on' AS is_read_only FROM leased_proxy";
+/** The session has no other lock of its kind, and this one as often as it was asked for. */
+const UNLOCK = "SELECT pg_advisory_unlock_all()";
 /** An origin that ends before it has waited for its predecessor leaves the longer time of both. */
 const TAKE_OVER =
   "UPDATE leased_proxy SET epoch = epoch + 1, serves_ms = greatest(serves_ms, $1::bigint) " +
@@ -132,6 +134,10 @@ export class PostgresBackend implements Backend {
     const [row] = await this.#originPool.query(ORIGIN);
     this.#isReadOnly = row!["is_read_only"] === true;
     return row!;
+  }
+
+  async unlockOrigin(): Promise<void> {
+    await this.#originPool.query(UNLOCK);
   }
 
   /** A node may serve no longer than its origin, whose time is noted by the takeover. */

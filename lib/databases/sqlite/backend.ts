@@ -127,6 +127,13 @@ export class SqliteBackend implements Backend {
     });
   }
 
+  unlockOrigin(): Promise<void> {
+    return Promise.resolve().then(() => {
+      if (this.#isLocked) this.#lockFile?.unlockSync();
+      this.#isLocked = false;
+    });
+  }
+
   async takeOver(): Promise<Takeover> {
     const { epoch } = await this.#whenFree(() => this.#statements.epoch.get()) as { epoch: number };
     const { ms } = this.#statements.servedByNodes.get() as { ms: number };

@@ -27,6 +27,8 @@ export type FlowStep =
   | RowDeletion & { readonly kind: "delete" }
   /** Takes the lock that only one origin has, or asks whether this one has it. */
   | { readonly kind: "lockOrigin" }
+  /** Lets go of that lock. */
+  | { readonly kind: "unlockOrigin" }
   /** Raises the epoch, and notes how long this origin may serve rows without the database. */
   | { readonly kind: "takeOver"; readonly rightMs: number }
   /** Reads the epoch. */
@@ -37,7 +39,8 @@ export type FlowStep =
   | { readonly kind: "noteMark"; readonly mark: string; readonly epoch: number }
   /** Asks the database what became of the write under a token. */
   | { readonly kind: "askOutcome"; readonly tokenId: number }
-  | { readonly kind: "sleep"; readonly ms: number };
+  /** With `takesLock`, the lock of the active origin is asked for until this one has it. */
+  | { readonly kind: "sleep"; readonly ms: number; readonly takesLock?: true };
 
 /** The result of each step. The database throws its own errors. */
 export interface StepResults {
@@ -49,6 +52,7 @@ export interface StepResults {
    */
   readonly delete: readonly boolean[];
   readonly lockOrigin: boolean;
+  readonly unlockOrigin: void;
   readonly takeOver: Takeover;
   readonly readEpoch: number;
   readonly noteEnd: void;

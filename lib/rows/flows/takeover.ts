@@ -67,15 +67,9 @@ function* tryTakeover(
 ): RowFlow<Taken> {
   let isLocked = yield* step({ kind: "lockOrigin" });
   if (!isLocked) tell(null);
-  // One that ends now, or whose end the database has not noticed, is waited for.
-  for (let waitedMs = 0; !isLocked && rule !== "force"; waitedMs += LOCK_PAUSE_MS) {
-    if (rule === "refuse" && waitedMs >= rightMs) {
-      throw new OccupiedError(
-        "another origin serves its rows: end it, or start this one with --standby or --take-over",
-      );
-    }
-    yield* step({ kind: "sleep", ms: LOCK_PAUSE_MS });
-    isLocked = yield* step({ kind: "lockOrigin" });
+  if (!isLocked && rule !== "force") {
+    yield* waitForLock(rule === "standby" ? Infinity : rightMs);
+    isLocked = true;
   }
   const { epoch, mark, servedMs, nodesMs = 0 } = yield* step({
     kind: "takeOver",
@@ -84,14 +78,47 @@ function* tryTakeover(
   assert(epoch > 0, "an origin that has taken over has an epoch");
   assert(isLocked || rule === "force", "one origin has the lock of the database");
   if (servedMs !== Infinity) {
-    yield* step({ kind: "sleep", ms: waitFor(Math.max(servedMs, nodesMs), driftShare) });
+    yield* sleepFor(waitFor(Math.max(servedMs, nodesMs), driftShare), isLocked);
     return { epoch, mark };
   }
   while (!isLocked) {
-    yield* step({ kind: "sleep", ms: LOCK_PAUSE_MS });
+    yield* sleepFor(LOCK_PAUSE_MS, isLocked);
     isLocked = yield* step({ kind: "lockOrigin" });
+    const epochNow = yield* step({ kind: "readEpoch" });
+    if (epochNow === epoch) continue;
+    throw new OccupiedError("another origin has taken over while this one waited");
   }
   // The origin before has given memberships until its end.
-  if (nodesMs > 0) yield* step({ kind: "sleep", ms: waitFor(nodesMs, driftShare) });
+  if (nodesMs > 0) yield* sleepFor(waitFor(nodesMs, driftShare), isLocked);
   return { epoch, mark };
+}
+
+/**
+ * Waits until this one has the lock of the active origin: of one that ends now, or whose end the database has not
+ * noticed. If an origin has taken over by force meanwhile, it is let go of once, since that one asks for it more often.
+ *
+ * @throws OccupiedError after `waitMs` milliseconds.
+ */
+function* waitForLock(waitMs: number): RowFlow<void> {
+  let epoch = yield* step({ kind: "readEpoch" });
+  let hasRival = false;
+  for (let waitedMs = 0; waitedMs < waitMs; waitedMs += LOCK_PAUSE_MS) {
+    yield* step({ kind: "sleep", ms: LOCK_PAUSE_MS });
+    const isLocked = yield* step({ kind: "lockOrigin" });
+    const epochNow = yield* step({ kind: "readEpoch" });
+    hasRival ||= epochNow !== epoch;
+    epoch = epochNow;
+    if (!isLocked) continue;
+    if (!hasRival) return;
+    hasRival = false;
+    yield* step({ kind: "unlockOrigin" });
+  }
+  throw new OccupiedError(
+    "another origin serves its rows: end it, or start this one with --standby or --take-over",
+  );
+}
+
+/** Sleeps; without the lock of the active origin, it is taken as soon as the one before has ended. */
+function* sleepFor(ms: number, isLocked: boolean): RowFlow<void> {
+  yield* step(isLocked ? { kind: "sleep", ms } : { kind: "sleep", ms, takesLock: true });
 }

@@ -7,6 +7,9 @@ import { StepTimes, TIMED_STEPS, type TimedStep } from "./step_times.ts";
 /** Deletes rows: see the step `delete`. */
 type Delete = (rows: RowDeletion) => readonly boolean[] | Promise<readonly boolean[]>;
 
+/** Pause between two attempts to get the lock of the active origin: shorter than that of a stand-by. */
+const TAKE_LOCK_PAUSE_MS = 20;
+
 /** Runs flows: executes their steps with the caches, the database and the clock. */
 export class StepRunner {
   readonly times: Readonly<Record<TimedStep, StepTimes>>;
@@ -48,6 +51,8 @@ export class StepRunner {
         return this.#backend.writeGroup(step.writes, step.epoch);
       case "lockOrigin":
         return this.#backend.lockOrigin();
+      case "unlockOrigin":
+        return this.#backend.unlockOrigin();
       case "takeOver":
         return this.#backend.takeOver(step.rightMs);
       case "readEpoch":
@@ -59,7 +64,16 @@ export class StepRunner {
       case "askOutcome":
         return this.#backend.outcome(step.tokenId);
       case "sleep":
-        return this.#sleep(step.ms);
+        return step.takesLock ? this.#sleepTakingLock(step.ms) : this.#sleep(step.ms);
+    }
+  }
+
+  /** The database may be down meanwhile: the flow asks for the lock itself, if it needs it. */
+  async #sleepTakingLock(ms: number): Promise<void> {
+    let isLocked = false;
+    for (let leftMs = ms; leftMs > 0; leftMs -= TAKE_LOCK_PAUSE_MS) {
+      await this.#sleep(Math.min(leftMs, TAKE_LOCK_PAUSE_MS));
+      isLocked ||= await this.#backend.lockOrigin().catch(() => false);
     }
   }
 

@@ -197,7 +197,14 @@ testPostgres("a takeover learns how long the origins before may serve rows", asy
   await first.close();
   assertEquals(await second.takeOver(300), { epoch: 4, servedMs: 0, mark: "" });
   assertEquals(await second.lockOrigin(), true);
-  await second.close();
+  const third = await openPostgres(url, DEFAULT_TABLE, SETTINGS);
+  // Each question for the epoch asks for the lock, too.
+  assertEquals([await second.readEpoch(), await third.lockOrigin()], [4, false]);
+  await second.unlockOrigin();
+  assertEquals([await third.lockOrigin(), await second.lockOrigin()], [true, false]);
+  await second.unlockOrigin();
+  assertEquals(await second.lockOrigin(), false, "the lock of another stays");
+  await Promise.all([second.close(), third.close()]);
 });
 
 testPostgres(

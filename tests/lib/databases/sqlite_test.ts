@@ -54,7 +54,13 @@ Deno.test("one origin has the lock of a file, by whatever path, until it closes"
     await first.close();
     assertEquals(await second.lockOrigin(), true);
     assertEquals((await second.takeOver()).servedMs, 0);
-    await second.close();
+    const third = open(path);
+    assertEquals(await third.lockOrigin(), false);
+    await third.unlockOrigin();
+    assertEquals(await third.lockOrigin(), false, "the lock of another stays");
+    await second.unlockOrigin();
+    assertEquals([await third.lockOrigin(), await second.lockOrigin()], [true, false]);
+    await Promise.all([second.close(), third.close()]);
     const other = open(`${folder}/other.db`);
     assertEquals(await other.lockOrigin(), true, "each file has its own lock");
     await other.close();

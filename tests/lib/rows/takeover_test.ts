@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { Session } from "../../../lib/databases/postgres/session.ts";
 import { testDatabases } from "../../support/servers/databases.ts";
@@ -45,6 +45,28 @@ for (const signal of ["SIGTERM", "SIGKILL"] as const) {
     await later.ask("set k 0 0 3\r\nsix\r\n", "STORED\r\n");
   });
 }
+
+testDatabases(
+  "a forced takeover lasts beside a stand-by, which takes over after its end",
+  async (database) => {
+    await using first = await startOrigin(database);
+    using client = await first.connect();
+    await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
+    await using standby = launchOrigin(database, ["--standby"]);
+    await standby.line("waiting for its end");
+    await using second = launchOrigin(database, ["--take-over"]);
+    await second.line("listens on");
+    assertEquals((await first.ended()).code, 69);
+    using later = await second.connect();
+    await later.ask("set k 0 0 3\r\ntwo\r\n", "STORED\r\n");
+    assert(!standby.lines.some((line) => line.includes("listens on")), standby.lines.join("\n"));
+    second.signal("SIGTERM");
+    assertEquals((await second.ended()).code, 0);
+    await standby.line("listens on");
+    using last = await standby.connect();
+    await last.ask("gets k\r\n", "VALUE k 0 3 2\r\ntwo\r\nEND\r\n");
+  },
+);
 
 testDatabases(
   "a stand-by outlives its connection to the database",

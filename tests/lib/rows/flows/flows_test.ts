@@ -35,7 +35,9 @@ function play<Result>(
 }
 
 function kindsOf(steps: readonly FlowStep[]): string[] {
-  return steps.map((step) => step.kind === "sleep" ? `sleep ${step.ms}` : step.kind);
+  return steps.map((step) =>
+    step.kind === "sleep" ? `sleep ${step.ms}${step.takesLock ? " for the lock" : ""}` : step.kind
+  );
 }
 
 class Setting {
@@ -361,6 +363,7 @@ function take(
   const steps: string[] = [];
   try {
     const lockOrigin = [...answers.lockOrigin ?? [], ...new Array(20).fill(true)];
+    const readEpoch = [...answers.readEpoch ?? [], ...new Array(20).fill(TAKEN_EPOCH)];
     const played = play(
       (function* (): RowFlow<unknown> {
         for (let yielded = flow.next();;) {
@@ -373,7 +376,7 @@ function take(
           }
         }
       })(),
-      { ...answers, lockOrigin },
+      { unlockOrigin: [undefined, undefined], ...answers, lockOrigin, readEpoch },
     );
     return { steps, told, end: played.result };
   } catch (error) {
@@ -381,8 +384,14 @@ function take(
   }
 }
 
-const taken = (more: object = {}): Answer => ({ epoch: 4, mark: "m", servedMs: 0, ...more });
-const TAKEN = { epoch: 4, mark: "m" };
+const TAKEN_EPOCH = 4;
+const taken = (more: object = {}): Answer => ({
+  epoch: TAKEN_EPOCH,
+  mark: "m",
+  servedMs: 0,
+  ...more,
+});
+const TAKEN = { epoch: TAKEN_EPOCH, mark: "m" };
 const OCCUPIED =
   "another origin serves its rows: end it, or start this one with --standby or --take-over";
 
@@ -403,8 +412,8 @@ Deno.test("a takeover waits as long as the origin before, or its nodes, may serv
 
 Deno.test("another origin is waited for as long as its right lasts, and then it is occupied; a stand-by waits on", () => {
   const refused = take("refuse", { lockOrigin: new Array(9).fill(false) });
-  const pauses = new Array(5).fill(["lockOrigin", "sleep 200"]).flat();
-  assertEquals([refused.steps, refused.told], [[...pauses, "lockOrigin"], [null]]);
+  const pauses = new Array(5).fill(["sleep 200", "lockOrigin", "readEpoch"]).flat();
+  assertEquals([refused.steps, refused.told], [["lockOrigin", "readEpoch", ...pauses], [null]]);
   assertEquals(refused.end, OCCUPIED);
   const ended = take("refuse", { lockOrigin: [false, false], takeOver: [taken()] });
   assertEquals([ended.told, ended.end], [[null], TAKEN]);
@@ -424,19 +433,33 @@ Deno.test("a stand-by tells each new problem once, and tries again; another star
 
 Deno.test("a forced takeover waits for no lock before it, and for an origin without a time after it", () => {
   const timed = take("force", { lockOrigin: [false], takeOver: [taken({ servedMs: 500 })] });
-  assertEquals(timed.steps, ["lockOrigin", "takeOver", "sleep 570"]);
+  assertEquals(timed.steps, ["lockOrigin", "takeOver", "sleep 570 for the lock"]);
   const untimed = { servedMs: Infinity, nodesMs: 100 };
   const { steps, told, end } = take("force", {
     lockOrigin: [false, false],
     takeOver: [taken(untimed)],
   });
-  assertEquals(steps, [
-    ...["lockOrigin", "takeOver", "sleep 200", "lockOrigin", "sleep 200", "lockOrigin"],
-    "sleep 130",
-  ]);
+  const poll = ["sleep 200 for the lock", "lockOrigin", "readEpoch"];
+  assertEquals(steps, ["lockOrigin", "takeOver", ...poll, ...poll, "sleep 130"]);
   assertEquals([told, end], [[null], TAKEN]);
-  const alone = take("force", { lockOrigin: [false], takeOver: [taken({ servedMs: Infinity })] });
-  assertEquals(alone.steps, ["lockOrigin", "takeOver", "sleep 200", "lockOrigin"], "no nodes");
+  const alone = { lockOrigin: [false], takeOver: [taken({ servedMs: Infinity })] };
+  assertEquals(take("force", alone).steps, ["lockOrigin", "takeOver", ...poll], "no nodes");
+  const late = take("force", { ...alone, readEpoch: [TAKEN_EPOCH + 1] });
+  assertEquals(late.end, "another origin has taken over while this one waited");
+});
+
+Deno.test("one that waits leaves the lock once to an origin that has taken over by force meanwhile", () => {
+  const poll = ["sleep 200", "lockOrigin", "readEpoch"];
+  const lockOrigin = [false, false, true, false, true];
+  const readEpoch = [1, 2, 2, 2, 2];
+  for (const rule of ["standby", "refuse"] as const) {
+    const { steps, end } = take(rule, { lockOrigin, readEpoch, takeOver: [taken()] });
+    assertEquals(steps, [
+      ...["lockOrigin", "readEpoch", ...poll, ...poll, "unlockOrigin", ...poll, ...poll],
+      ...["takeOver", "sleep 0"],
+    ]);
+    assertEquals(end, TAKEN);
+  }
 });
 
 Deno.test("a mark names the epoch that noted it; it is the last one for the next epoch only", () => {

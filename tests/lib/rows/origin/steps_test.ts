@@ -45,6 +45,7 @@ const KEY = "k\xff";
 /** A step, and the call that it becomes. */
 const CALLS: readonly (readonly [Step, readonly unknown[]])[] = [
   [{ kind: "lockOrigin" }, ["lockOrigin"]],
+  [{ kind: "unlockOrigin" }, ["unlockOrigin"]],
   [{ kind: "takeOver", rightMs: 5 }, ["takeOver", 5]],
   [{ kind: "readEpoch" }, ["readEpoch"]],
   [{ kind: "noteEnd", epoch: 6 }, ["noteEnd", 6]],
@@ -60,6 +61,15 @@ const CALLS: readonly (readonly [Step, readonly unknown[]])[] = [
     ["writeGroup", [{ key: KEY, tokenId: 7, edit: "delete", owner: "me", sinceMs: 8 }], 6],
   ],
 ];
+
+Deno.test("a sleep for the lock asks for it until it has it, whatever the database says, and sleeps to its end", async () => {
+  const world = new World();
+  const answers = [() => Promise.reject(new Error("down")), () => Promise.resolve(false)];
+  world.answers["lockOrigin"] = () => (answers.shift() ?? (() => Promise.resolve(true)))();
+  await world.run({ kind: "sleep", ms: 90, takesLock: true });
+  const asked = [20, 20, 20].flatMap((ms) => [["sleep", ms], ["lockOrigin"]]);
+  assertEquals(world.calls, [...asked, ["sleep", 20], ["sleep", 10]]);
+});
 
 Deno.test("each step becomes its call, and the answer its result", async () => {
   for (const [request, call] of CALLS) {
