@@ -39,7 +39,7 @@ export class RowLoop {
   readonly #slowReads: ReadLane = { waiting: [], underWay: 0 };
   /** Keys that are being read, with the requests for them that came meanwhile. */
   readonly #reading = new Map<string, RowRequest[]>();
-  readonly #writes = new WriteQueue();
+  readonly #writes: WriteQueue;
   readonly #commands: CommandLane;
   /** Whether `#writeTogether` is about to run. */
   #isWriteDue = false;
@@ -56,6 +56,7 @@ export class RowLoop {
   constructor(cache: Cache, source: RowSource, keepsExpiry: boolean) {
     this.#cache = cache;
     this.#source = source;
+    this.#writes = new WriteQueue(() => source.groupsMax);
     this.#keepsExpiry = keepsExpiry;
     this.#commands = new CommandLane(
       cache,

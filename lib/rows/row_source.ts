@@ -5,6 +5,8 @@ import type { RowWrite, WriteReply } from "./flows/row_write.ts";
 export interface RowSource {
   /** Why no row may be answered any more; null: rows may be answered. */
   readonly endText: string | null;
+  /** Groups of writes that it executes side by side now: more would only be smaller. */
+  readonly groupsMax: number;
   /** @returns The rows in the order of the keys. @throws When they cannot be read. */
   read(keys: readonly string[]): Promise<readonly Read[]>;
   /** Whether a key is read by a query that may be slow: others do not wait for it. */

@@ -4,8 +4,6 @@ import type { RowWrite } from "./flows/row_write.ts";
 const GROUP_MAX = 256;
 /** Bytes of values in one transaction; one longer value goes alone. */
 const GROUP_BYTES_MAX = 4 * 1024 * 1024;
-/** Groups in progress: one commits while the next one deletes its keys in nodes. */
-const GROUPS_MAX = 4;
 /** Writes of a group that begins while others are in progress: fewer go with the next one. */
 const FURTHER_GROUP_MIN = 16;
 
@@ -18,7 +16,13 @@ export class WriteQueue {
   /** Keys and connections of the writes in progress. */
   readonly #keys = new Set<string>();
   readonly #connections = new Set<number>();
+  readonly #groupsMax: () => number;
   #groups = 0;
+
+  /** @param groupsMax Groups that may be in progress at the same time. */
+  constructor(groupsMax: () => number) {
+    this.#groupsMax = groupsMax;
+  }
 
   add(write: RowWrite): void {
     this.#waiting.push(write);
@@ -26,7 +30,7 @@ export class WriteQueue {
 
   /** Whether writes wait, and one more group may be in progress. */
   get mayBegin(): boolean {
-    return this.#waiting.length > 0 && this.#groups < GROUPS_MAX;
+    return this.#waiting.length > 0 && this.#groups < this.#groupsMax();
   }
 
   /**
@@ -37,7 +41,7 @@ export class WriteQueue {
    */
   take(isOverdue = false): readonly RowWrite[] {
     const least = this.#groups === 0 || isOverdue ? 1 : FURTHER_GROUP_MIN;
-    if (this.#groups === GROUPS_MAX || this.#waiting.length < least) return [];
+    if (this.#groups >= this.#groupsMax() || this.#waiting.length < least) return [];
     const group: RowWrite[] = [];
     const left: RowWrite[] = [];
     const keys = new Set(this.#keys);

@@ -33,6 +33,7 @@ interface Client {
 
 /** The backend of an origin before the model of PostgreSQL. */
 export class ModelBackend implements Backend {
+  readonly commitsAside = true;
   readonly #timeoutMs: number;
   readonly #idle: Client[] = [];
   /** Has the lock of the active origin; null: none has been opened, or it was lost. */

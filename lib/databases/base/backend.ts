@@ -141,6 +141,8 @@ export interface InspectedViews {
  * last one that took over, in its writes and in its reads.
  */
 export interface Backend {
+  /** Whether other groups of writes go on while one is committed. */
+  readonly commitsAside: boolean;
   /** Takes the lock that only one origin has, until `close`. @returns False: another has it. */
   lockOrigin(): Promise<boolean>;
   /** Lets go of that lock, if it has it. */

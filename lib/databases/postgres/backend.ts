@@ -82,6 +82,7 @@ export class PostgresBackend implements Backend {
   readonly #names: TableNames;
   readonly #timeoutMs: number;
   readonly #nowUnixMs: () => number;
+  readonly commitsAside = true;
   readonly #hasTemporarySlot: boolean;
   #statements: Statements;
   readonly #writes: Writes;

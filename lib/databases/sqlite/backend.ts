@@ -55,6 +55,7 @@ class LockedError extends Error {
  * grow.
  */
 export class SqliteBackend implements Backend {
+  readonly commitsAside = false;
   readonly #database: DatabaseSync;
   readonly #statements: SqliteStatements;
   /** Of texts in the file. */

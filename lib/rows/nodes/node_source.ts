@@ -33,6 +33,8 @@ export interface NodeCounts {
 /** The rows of an origin, for its node. */
 export class NodeSource implements RowSource {
   readonly endText = null;
+  /** The origin makes its own groups of them. */
+  readonly groupsMax = 4;
   readonly counts: NodeCounts = { reads: 0, writes: 0, failures: 0 };
   readonly #link: NodeLink;
   readonly #stats: () => string;

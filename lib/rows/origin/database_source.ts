@@ -3,16 +3,28 @@ import type { RowCommands } from "./row_commands.ts";
 import type { RowSource } from "../row_source.ts";
 import type { StepRunner } from "./step_runner.ts";
 
-/** Returns the rows of a database, by the flows. @param stop `RowSource.stop` */
+/** One group is committed while others wait for nodes, or for a row that somebody else has locked. */
+const GROUPS_MAX = 4;
+
+/**
+ * Returns the rows of a database, by the flows.
+ *
+ * @param hasNodes Whether deletions wait for nodes now.
+ * @param stop `RowSource.stop`
+ */
 export function databaseSource(
   flows: Flows,
   runner: StepRunner,
   commands: RowCommands,
+  hasNodes: () => boolean,
   stop: () => void,
 ): RowSource {
   return {
     get endText() {
       return flows.isDeposed ? flows.deposedText : null;
+    },
+    get groupsMax() {
+      return runner.commitsAside || hasNodes() ? GROUPS_MAX : 1;
     },
     read: (keys) => runner.run(flows.read(keys)),
     isSlow: (key) => runner.views.find(key) !== null,

@@ -127,7 +127,13 @@ export class OriginThread {
       log,
       (keyLength, valueLength, flags) => rows.fits(keyLength, valueLength, flags),
     );
-    const source = databaseSource(this.#flows, runner, commands, () => this.#nodeServer.stop());
+    const source = databaseSource(
+      this.#flows,
+      runner,
+      commands,
+      () => this.#nodeServer.hasMembers,
+      () => this.#nodeServer.stop(),
+    );
     this.#loop = new RowLoop(cache, source, options.rowExpiry === "column");
     this.#upkeep = new Upkeep({
       clock: SYSTEM_CLOCK,

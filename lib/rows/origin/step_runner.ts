@@ -27,6 +27,11 @@ export class StepRunner {
     this.times = Object.fromEntries(times) as Record<TimedStep, StepTimes>;
   }
 
+  /** See `Backend`. */
+  get commitsAside(): boolean {
+    return this.#backend.commitsAside;
+  }
+
   /** Runs a flow to its end. @throws The flow's error. */
   run<Result>(flow: RowFlow<Result>): Promise<Result> {
     return runFlow(flow, (step) => this.take(step));

@@ -32,7 +32,7 @@ export const MECHANISMS: Readonly<Record<string, readonly Change[]>> = {
 /** Mechanisms for the speed of rows. */
 export const ROW_MECHANISMS: Readonly<Record<string, readonly Change[]>> = {
   "further-groups": [
-    ["lib/rows/write_queue.ts", "const GROUPS_MAX = 4;", "const GROUPS_MAX = 1;"],
+    ["lib/rows/origin/database_source.ts", "const GROUPS_MAX = 4;", "const GROUPS_MAX = 1;"],
   ],
   "further-group-min": [
     ["lib/rows/write_queue.ts", "const FURTHER_GROUP_MIN = 16;", "const FURTHER_GROUP_MIN = 1;"],

@@ -49,6 +49,7 @@ class Setting implements AsyncDisposable {
       get endText() {
         return setting.endText;
       },
+      groupsMax: 4,
       read: (keys) => ask(this.reads, keys.join()),
       isSlow: (key) => key.startsWith("slow"),
       refusalOf: (key) => key === "view" ? "the keys are of a view" : null,

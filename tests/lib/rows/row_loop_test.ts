@@ -62,7 +62,7 @@ class Setting implements AsyncDisposable {
     );
     runner.delete = deleteIn(this.cache);
     const commands = new RowCommands(this.flows, runner, null, null, fits);
-    const source = databaseSource(this.flows, runner, commands, () => {});
+    const source = databaseSource(this.flows, runner, commands, () => false, () => {});
     this.#loop = new RowLoop(this.cache, wrap(source), false);
     // The values of requests are not what this test is about.
     this.cache.rows!.valueOf = ({ slot }) => this.#values.get(slot)!;
@@ -150,6 +150,7 @@ class Setting implements AsyncDisposable {
 function changed(source: RowSource, methods: Partial<RowSource>): RowSource {
   return {
     endText: null,
+    groupsMax: source.groupsMax,
     read: (keys) => source.read(keys),
     write: (group) => source.write(group),
     command: (request, addWrite, signal) => source.command(request, addWrite, signal),
@@ -250,6 +251,7 @@ testDatabases("a write that takes long keeps no other row waiting", async (datab
   const { promise, resolve } = Promise.withResolvers<void>();
   await using rows = await Setting.open(database, (source) =>
     changed(source, {
+      groupsMax: 4,
       write: async (group) => {
         if (group.some(({ key }) => key === "locked")) await promise;
         return await source.write(group);
@@ -344,6 +346,7 @@ testDatabases("a problem lasts until the database has answered", async (database
     get endText() {
       return endText;
     },
+    groupsMax: source.groupsMax,
     read: (keys) => whileUp(() => source.read(keys)),
     write: (group) => whileUp(() => source.write(group)),
     command: (request, addWrite, signal) => source.command(request, addWrite, signal),

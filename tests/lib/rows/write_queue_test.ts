@@ -18,7 +18,7 @@ const many = (count: number, from = 1): string[] =>
   Array.from({ length: count }, (_, at) => `${from + at}:k${from + at}`);
 
 Deno.test("the first group begins with one write, further ones with several", () => {
-  const queue = new WriteQueue();
+  const queue = new WriteQueue(() => 4);
   add(queue, ["1:a"]);
   assertEquals(namesOf(queue.take()), ["1:a"]);
   add(queue, ["2:b"]);
@@ -28,7 +28,7 @@ Deno.test("the first group begins with one write, further ones with several", ()
 });
 
 Deno.test("a group that takes long keeps few others waiting", () => {
-  const queue = new WriteQueue();
+  const queue = new WriteQueue(() => 4);
   assertEquals(queue.mayBegin, false);
   add(queue, ["1:a"]);
   queue.take();
@@ -43,7 +43,7 @@ Deno.test("a group that takes long keeps few others waiting", () => {
 });
 
 Deno.test("a write waits for earlier ones of its key and of its connection", () => {
-  const queue = new WriteQueue();
+  const queue = new WriteQueue(() => 4);
   add(queue, ["1:a", "2:b"]);
   const first = queue.take();
   add(queue, ["3:a", "3:c", "1:d", "4:d", "0:e", "0:f", ...many(20, 100)]);
@@ -56,7 +56,7 @@ Deno.test("a write waits for earlier ones of its key and of its connection", () 
 });
 
 Deno.test("postponed writes go before later ones of their keys and connections", () => {
-  const queue = new WriteQueue();
+  const queue = new WriteQueue(() => 4);
   add(queue, ["1:a", "2:b", "3:c"]);
   const group = queue.take();
   add(queue, ["2:d", "4:a", "5:e"]);
@@ -65,14 +65,30 @@ Deno.test("postponed writes go before later ones of their keys and connections",
 });
 
 Deno.test("no more than four groups are in progress, of 256 writes at most", () => {
-  const queue = new WriteQueue();
+  const queue = new WriteQueue(() => 4);
   add(queue, many(1100));
   const lengths = Array.from({ length: 5 }, () => queue.take().length);
   assertEquals(lengths, [256, 256, 256, 256, 0]);
 });
 
+Deno.test("a source that takes one group at a time gets one; one that takes fewer than are in progress gets none", () => {
+  let groupsMax = 1;
+  const queue = new WriteQueue(() => groupsMax);
+  add(queue, many(16));
+  const first = queue.take();
+  add(queue, many(16, 17));
+  assertEquals([queue.mayBegin, queue.take(), queue.take(true)], [false, [], []]);
+  groupsMax = 3;
+  assertEquals(queue.take().length, 16);
+  add(queue, many(16, 33));
+  groupsMax = 1;
+  assertEquals([queue.mayBegin, queue.take()], [false, []]);
+  queue.end(first);
+  assertEquals(queue.take(), []);
+});
+
 Deno.test("long values share a group up to 4 MiB", () => {
-  const queue = new WriteQueue();
+  const queue = new WriteQueue(() => 4);
   for (const name of many(5)) queue.add(write(name, 3 * 1024 * 1024));
   queue.add(write("6:short", 1));
   assertEquals(namesOf(queue.take()), ["1:k1", "6:short"]);
