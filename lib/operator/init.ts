@@ -102,9 +102,16 @@ async function makeTables(options: InitOptions): Promise<ExitCode> {
     logProcess("fatal", "cannot_start", message, { reason });
     return ExitCode.OS_ERROR;
   }
-  const done = options.end ? "nothing follows the changes of" : "the tables are in";
-  logProcess("info", "initialized", `${done} ${database}`, { database });
+  logProcess("info", "initialized", doneText(options), { database });
   return ExitCode.OK;
+}
+
+function doneText({ database, follow, end }: InitOptions): string {
+  const name = databaseName(database);
+  if (end) return `nothing follows the changes of ${name}; the tables of rows stay`;
+  if (!follow) return `the tables are in ${name}`;
+  const follows = database.kind === "sqlite" ? "triggers" : "publication";
+  return `the tables, and the ${follows} that the origin follows, are in ${name}`;
 }
 
 /** @returns What is left, with the remedy; null: nothing. @throws An origin is active, whose writes would fail. */

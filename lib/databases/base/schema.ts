@@ -5,6 +5,11 @@ export const COLUMNS_ADVICE =
   "rows need columns for key, value, version and flags: name them with --key-column, --value-column, " +
   "--version-column and --flags-column, or choose another --table; `leased rows init` prints the SQL";
 
+/** Returns the command that makes what an origin follows. @param hasViews Also for the tables of views. */
+export function followCommand(hasViews: boolean): string {
+  return `leased rows init --follow${hasViews ? " --views <file>" : ""} --run --db <database>`;
+}
+
 /** Returns the statements that create the missing tables in an SQLite file. */
 export function sqliteSchema(names: TableNames): string {
   const { table, key, value, version, flags, expiry } = quotedNames(names);

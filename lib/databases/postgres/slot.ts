@@ -1,3 +1,4 @@
+import { followCommand } from "../base/schema.ts";
 import { quotedNames, type TableNames } from "../base/table.ts";
 import {
   CHILDREN,
@@ -380,7 +381,7 @@ async function checkTable(session: Session, names: TableNames): Promise<RowTable
   if (!found?.["is_published"]) {
     throw new Error(
       `table ${names.table} is not in the publication ${PUBLICATION} with all its changes: ` +
-        "let its owner start `leased rows init --follow --run`",
+        `let its owner start \`${followCommand(false)}\``,
     );
   }
   return { oid: found["oid"] as string, keyName: names.key };
@@ -406,7 +407,7 @@ async function findUnpublished(
   const [row] = await session.query(PUBLISHED_COUNT, [oids]);
   if (row!["count"] !== tables.length) {
     return `a table of views was dropped and made again, or the publication ${PUBLICATION} has not all its changes any more: ` +
-      "start `leased rows init --follow --views <file> --run`";
+      `start \`${followCommand(true)}\``;
   }
   const [child] = await session.query(CHILDREN, [oids]);
   return child === undefined

@@ -1,3 +1,4 @@
+import { followCommand } from "../base/schema.ts";
 import { reasonOf } from "../../process/reason.ts";
 import type { ParameterType } from "../views/parameter_type.ts";
 import { type View, withParameters } from "../views/view.ts";
@@ -154,7 +155,7 @@ export async function inspectView(
   };
 }
 
-const INIT_ADVICE = "let the owner start `leased rows init --follow --views <file> --run`";
+const INIT_ADVICE = `let the owner start \`${followCommand(true)}\``;
 
 async function findTable(
   session: Session,

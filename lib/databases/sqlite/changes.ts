@@ -1,3 +1,4 @@
+import { followCommand } from "../base/schema.ts";
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { latin1Text } from "../../../store/base/bytes.ts";
 import type { Views } from "../views/view.ts";
@@ -179,10 +180,8 @@ export class SqliteChanges implements ChangeStream {
   #checkTriggers(): void {
     const missing = missingRowTrigger(this.#database, this.#names);
     if (missing === null) return;
-    const option = this.#views().all.length > 0 ? " --views <file>" : "";
-    throw new Error(
-      `the trigger ${missing} is missing or another one: start \`leased rows init --follow${option} --run\``,
-    );
+    const command = followCommand(this.#views().all.length > 0);
+    throw new Error(`the trigger ${missing} is missing or another one: start \`${command}\``);
   }
 
   async confirm(position: bigint): Promise<void> {

@@ -1,3 +1,4 @@
+import { followCommand } from "../base/schema.ts";
 import { problemOf, resultOf } from "../base/found.ts";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { reasonOf } from "../../process/reason.ts";
@@ -168,8 +169,9 @@ function inspectViews(
   return { inspected: inspected.filter((each) => each !== null), broken };
 }
 
-const INIT_ADVICE = "the triggers of its tables are missing or old: " +
-  "start `leased rows init --follow --views <file> --run`";
+const INIT_ADVICE = `the triggers of its tables are missing or old: start \`${
+  followCommand(true)
+}\``;
 
 function inspect(
   database: DatabaseSync,

@@ -1,3 +1,4 @@
+import { followCommand } from "../../databases/base/schema.ts";
 import type { Preparation } from "../../databases/base/catalog.ts";
 import { notesOf, type SuggestedView } from "./suggested_views.ts";
 
@@ -55,8 +56,8 @@ function headOf({ table, views, preparations, hasRights }: Suggestion): string[]
         "",
       ],
     ],
-    ["Make what the origin follows: leased rows init --follow --views <file> --run"],
-    ["Check the file: leased views check <file>"],
+    [`Make what the origin follows: ${followCommand(true)}`],
+    ["Check the file: leased views check <file> --db <database>"],
     ...hasRights
       ? [linesOf(`Let the user of the origin read: GRANT SELECT ON ${tables} TO <user>`)]
       : [],

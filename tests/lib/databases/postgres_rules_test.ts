@@ -25,7 +25,7 @@ import {
   withSession,
 } from "../../support/postgres_backend.ts";
 
-const ADVICE = "let its owner start `leased rows init --follow --run`";
+const ADVICE = "let its owner start `leased rows init --follow --run --db <database>`";
 
 testPostgres(
   "errors: those of one row, of locks, of time, of a server that takes no writes",

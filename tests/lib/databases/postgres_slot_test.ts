@@ -247,7 +247,7 @@ Deno.test("a temporary slot is made after the note and the permanent slot have g
 });
 
 Deno.test("a log that cannot be followed says why, and nothing is changed", async () => {
-  const advice = "let its owner start `leased rows init --follow --run`";
+  const advice = "let its owner start `leased rows init --follow --run --db <database>`";
   const unpublished = `table kv is not in the publication leased with all its changes: ${advice}`;
   const table = { oid: "9", name: "kv", is_published: true };
   const cases: readonly (readonly [Partial<Record<Name, readonly (Row | undefined)[]>>, string])[] =

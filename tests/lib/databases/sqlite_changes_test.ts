@@ -179,7 +179,7 @@ Deno.test("a log that is read ends with a change of the schema, and names a trig
         await assertRejects(() => next(stream), Error, "the schema has changed");
         other.exec("DROP TRIGGER leased_change_deleted_kv");
         const missing = "the trigger leased_change_deleted_kv is missing or another one: " +
-          `start \`leased rows init --follow${option} --run\``;
+          `start \`leased rows init --follow${option} --run --db <database>\``;
         await assertRejects(() => next(stream), Error, missing);
         await assertRejects(() => open(), Error, missing);
         await stream.close();

@@ -52,7 +52,10 @@ testDatabases(
     const change = ["--change", 'product {"id": 1, "category_id": 2}'];
     const before = await check(["check", VIEWS, ...db, ...change]);
     assertEquals(before.code, 1);
-    assertStringIncludes(before.stderr, "start `leased rows init --follow --views <file> --run`");
+    assertStringIncludes(
+      before.stderr,
+      "start `leased rows init --follow --views <file> --run --db <database>`",
+    );
     assertEquals(before.stderr.match(/ init --follow /g)!.length, 1, before.stderr);
     const folder = [database.folder, path("examples")].filter((each) => each !== "").join();
     const place = { url: database.url, folder };

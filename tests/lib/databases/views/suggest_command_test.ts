@@ -51,8 +51,8 @@ const SQLITE_HEAD = `// Views of purchase: a first file for --views. docs/views.
 //
 //   CREATE INDEX purchase_customer_id ON purchase (customer_id); -- without it, each read scans the table
 //
-// 2. Make what the origin follows: leased rows init --follow --views <file> --run
-// 3. Check the file: leased views check <file>
+// 2. Make what the origin follows: leased rows init --follow --views <file> --run --db <database>
+// 3. Check the file: leased views check <file> --db <database>
 //
 // An array has all rows of its key: where these may be many, add LIMIT to its
 // query.
@@ -64,8 +64,8 @@ const POSTGRES_HEAD = `// Views of purchase: a first file for --views. docs/view
 //   ALTER TABLE purchase REPLICA IDENTITY FULL; -- the log needs the old customer_id
 //   CREATE INDEX CONCURRENTLY ON purchase (customer_id); -- without it, each read scans the table
 //
-// 2. Make what the origin follows: leased rows init --follow --views <file> --run
-// 3. Check the file: leased views check <file>
+// 2. Make what the origin follows: leased rows init --follow --views <file> --run --db <database>
+// 3. Check the file: leased views check <file> --db <database>
 // 4. Let the user of the origin read: GRANT SELECT ON purchase, line TO <user>
 //
 // An array has all rows of its key: where these may be many, add LIMIT to its
