@@ -46,7 +46,7 @@ export const ROW_FAULTS: readonly Fault[] = [
   ]),
   ...faults("lib/rows/flows/takeover.ts", "explorer/explorer", [
     ["a takeover does not wait for the drift of clocks", "rightMs * (1 + driftShare) + TIMER_MS", "rightMs", "right:"],
-    ["a takeover does not wait for the origin before", "yield* step({ kind: \"sleep\", ms: waitFor(Math.max(servedMs, nodesMs), driftShare) });", "", "right:"],
+    ["a takeover does not wait for the origin before", "yield* sleepFor(waitFor(Math.max(servedMs, nodesMs), driftShare), isLocked);", "", "right:"],
   ]),
   ...faults("lib/rows/flows/marks.ts", "lib/rows/saved_rows explorer/explorer", [
     ["rows of a snapshot come back after a killed origin", "mark === noted && mark.startsWith(`${epoch - 1} `)", "mark === noted", "SQLite: rows do not come back after another"],

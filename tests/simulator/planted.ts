@@ -26,7 +26,7 @@ export const PLANTED: readonly Fault[] = [
     ["a write without a reply has failed", "return error instanceof PeerError || isMalformed(error);", "return error instanceof PeerError && isMalformed(error);"],
   ]),
   ...faults("lib/rows/flows/takeover.ts", NO_TESTS, [
-    ["a takeover does not wait for nodes", "yield* step({ kind: \"sleep\", ms: waitFor(Math.max(servedMs, nodesMs), driftShare) });", ""],
+    ["a takeover does not wait for nodes", "yield* sleepFor(waitFor(Math.max(servedMs, nodesMs), driftShare), isLocked);", ""],
   ]),
   ...faults("lib/databases/sqlite/backend.ts", NO_TESTS, [
     ["an origin needs no lock", "return this.#isLocked ||= this.#lockFile.tryLockSync(true);", "return this.#isLocked = true;"],

@@ -180,9 +180,10 @@ export interface Backend {
   readMany(keys: readonly string[]): Promise<readonly Found[]>;
   /**
    * Executes writes in one transaction: checks the epoch, applies the changes, notes the tokens as applied, commits.
-   * Writes of one key take effect in their order. A write that the database refuses fails alone.
+   * Writes of one key take effect in their order. A write that the database refuses fails alone: the others are
+   * committed in further transactions.
    *
-   * @returns The result of each write, in their order. All are fenced, or none.
+   * @returns The result of each write, in their order.
    */
   writeGroup(writes: readonly Write[], epoch: number): Promise<readonly WriteResult[]>;
   /** Checks that the database takes writes now. @throws Why it does not. */

@@ -246,11 +246,10 @@ export class SqliteBackend implements Backend {
     const beganMs = performance.now();
     const deadlines = writes.map(({ sinceMs = beganMs }) => sinceMs + timeoutMs);
     try {
-      const write = (): readonly WriteResult[] => this.#writeInside(writes, epoch);
+      const write = (): readonly WriteResult[] => this.#writeTogether(writes, epoch);
       return await this.#whenFree(write, timeoutMs, Math.min(...deadlines));
     } catch (error) {
-      // SQLite has written nothing: the beginning or the commit failed.
-      if (this.#database.isTransaction) this.#database.exec("ROLLBACK");
+      // Nothing is written: the file is locked, or gone.
       const failed: WriteResult = { kind: "failed", reason: `${this.#path}: ${reasonOf(error)}` };
       // The other writes of the group are older or younger: each has its own time.
       const nowMs = error instanceof LockedError ? performance.now() : Infinity;
@@ -295,6 +294,39 @@ export class SqliteBackend implements Backend {
     if (this.#besideId !== besideId(this.#realPath)) throw new GoneError(GONE);
   }
 
+  /**
+   * Writes a group in one transaction, or in halves if that fails: one write that is refused fails alone. Within a
+   * transaction, a savepoint would copy each page that a write changes.
+   *
+   * @throws SQLite's error when another process has the lock; nothing was written.
+   */
+  #writeTogether(writes: readonly Write[], epoch: number): readonly WriteResult[] {
+    try {
+      return this.#writeInside(writes, epoch);
+    } catch (error) {
+      // A full disk ends the transaction.
+      const place = this.#database.isTransaction ? "" : `${this.#path}: `;
+      if (this.#database.isTransaction) this.#database.exec("ROLLBACK");
+      if (isBusy(error)) throw error;
+      if (writes.length === 1) return [{ kind: "failed", reason: `${place}${reasonOf(error)}` }];
+    }
+    const middle = writes.length >> 1;
+    const first = this.#writeHalf(writes.slice(0, middle), epoch);
+    const second = writes.slice(middle);
+    // One that is to go again must not be overtaken by a later write of its key.
+    const isLocked = first.includes(POSTPONED);
+    return [...first, ...isLocked ? second.map(() => POSTPONED) : this.#writeHalf(second, epoch)];
+  }
+
+  #writeHalf(writes: readonly Write[], epoch: number): readonly WriteResult[] {
+    try {
+      return this.#writeTogether(writes, epoch);
+    } catch (error) {
+      if (!isBusy(error)) throw error;
+      return writes.map(() => POSTPONED);
+    }
+  }
+
   /** No await between beginning and end: reads use the same connection. */
   #writeInside(writes: readonly Write[], epoch: number): readonly WriteResult[] {
     this.#database.exec("BEGIN IMMEDIATE");
@@ -304,27 +336,11 @@ export class SqliteBackend implements Backend {
       return writes.map(() => ({ kind: "fenced", epoch: found.epoch }));
     }
     if (this.#isFollowed) this.#database.exec("UPDATE leased_follow SET own = 1");
-    const results = this.#writeSaved(writes);
+    const results = writes.map((write) => this.#writeOne(write));
+    this.#noteApplied(writes, results);
     if (this.#isFollowed) this.#database.exec("UPDATE leased_follow SET own = 0");
     this.#database.exec("COMMIT");
     return results;
-  }
-
-  /** Executes writes; after a failure once more, each alone: one that fails leaves no trace. */
-  #writeSaved(writes: readonly Write[]): readonly WriteResult[] {
-    this.#statements.savepoint.run();
-    try {
-      const results = writes.map((write) => this.#writeOne(write));
-      this.#noteApplied(writes, results);
-      this.#statements.release.run();
-      return results;
-    } catch (error) {
-      // A full disk ends the whole transaction.
-      if (!this.#database.isTransaction) throw error;
-      this.#database.exec("ROLLBACK TO one; RELEASE one");
-      if (writes.length === 1) return [{ kind: "failed", reason: reasonOf(error) }];
-      return writes.flatMap((write) => this.#writeSaved([write]));
-    }
   }
 
   #writeOne({ key, edit }: Write): WriteResult {

@@ -55,8 +55,6 @@ export function sqliteStatements(database: DatabaseSync, names: TableNames) {
     noteMark: prepare(
       "UPDATE leased_mark SET mark = ? FROM leased_proxy AS origin WHERE origin.epoch = ? RETURNING mark",
     ),
-    savepoint: prepare("SAVEPOINT one"),
-    release: prepare("RELEASE one"),
     /** Null: rows have no expiry times. */
     expire: hasExpiry
       ? prepare(

@@ -254,30 +254,46 @@ testEdits("a write of a group that fails, fails alone", async (database, edit) =
   await backend.close();
 });
 
-testDatabases(
-  "a write that a trigger refuses after it is made leaves no trace",
-  async (database) => {
-    const backend = await database.open();
-    const { epoch } = await backend.takeOver();
-    using file = new DatabaseSync(`${database.folder}/rows.db`);
-    file.exec(
-      "CREATE TRIGGER refuse AFTER INSERT ON kv WHEN NEW.value = CAST('bad' AS BLOB) " +
-        "BEGIN SELECT RAISE(FAIL, 'refused'); END",
-    );
-    for (const [first, texts] of [[1, ["bad"]], [2, ["good", "bad", "better"]]] as const) {
-      const writes = texts.map((text, index) => writeOf(text, first + index, set(text)));
-      const results = await backend.writeGroup(writes, epoch);
-      for (const [index, { key, tokenId }] of writes.entries()) {
-        const isBad = texts[index] === "bad";
-        assertEquals(results[index]!.kind, isBad ? "failed" : "committed");
-        assertEquals((await backend.read(key)).version, isBad ? 0 : 1);
-        assertEquals((await backend.outcome(tokenId)).kind, isBad ? "notApplied" : "committed");
+/** Refusals of a write that is made; the last one is noticed by COMMIT. */
+const REFUSALS = [
+  "SELECT RAISE(FAIL, 'refused')",
+  "SELECT RAISE(ABORT, 'refused')",
+  "SELECT RAISE(ROLLBACK, 'refused')",
+  "INSERT INTO child VALUES (7)",
+];
+
+for (const refusal of REFUSALS) {
+  testDatabases(
+    `a write that a trigger refuses after it is made leaves no trace: ${refusal}`,
+    async (database) => {
+      const backend = await database.open();
+      const { epoch } = await backend.takeOver();
+      using file = new DatabaseSync(`${database.folder}/rows.db`);
+      file.exec(
+        "CREATE TABLE parent (id INTEGER PRIMARY KEY);" +
+          "CREATE TABLE child (id REFERENCES parent DEFERRABLE INITIALLY DEFERRED);" +
+          "CREATE TRIGGER refuse AFTER INSERT ON kv WHEN NEW.value = CAST('bad' AS BLOB) " +
+          `BEGIN ${refusal}; END`,
+      );
+      const groups = [["bad"], ["good", "bad", "better"], ["bad", "one", "two", "bad", "three"]];
+      let tokenId = 0;
+      for (const [index, texts] of groups.entries()) {
+        const writes = texts.map((text, at) =>
+          writeOf(`${index} ${at} ${text}`, ++tokenId, set(text))
+        );
+        const results = await backend.writeGroup(writes, epoch);
+        for (const [at, { key, tokenId }] of writes.entries()) {
+          const isBad = texts[at] === "bad";
+          assertEquals(results[at]!.kind, isBad ? "failed" : "committed");
+          assertEquals((await backend.read(key)).version, isBad ? 0 : 1);
+          assertEquals((await backend.outcome(tokenId)).kind, isBad ? "notApplied" : "committed");
+        }
       }
-    }
-    await backend.close();
-  },
-  ["SQLite"],
-);
+      await backend.close();
+    },
+    ["SQLite"],
+  );
+}
 
 testDatabases("a group that was taken over writes nothing", async (database) => {
   const first = await database.open();
