@@ -5,7 +5,9 @@ import { textOf } from "../../../support/sessions/side.ts";
 
 const SERVER = "/usr/sbin/mariadbd";
 const INSTALLER = "/usr/bin/mariadb-install-db";
-export const HAS_MARIADB = [SERVER, INSTALLER].every((path) => {
+/** A program of the installer's, in another of Debian's packages. */
+const READER = "/usr/bin/my_print_defaults";
+export const HAS_MARIADB = [SERVER, INSTALLER, READER].every((path) => {
   try {
     return Deno.statSync(path).isFile;
   } catch {
