@@ -4,6 +4,7 @@ import {
   RolledBackError,
   UnfinishedError,
 } from "../../lib/client/mod.ts";
+import { putName } from "./coverage.ts";
 import type { History } from "./history.ts";
 import { type ItemHistory } from "./items_check.ts";
 import type { ApplicationPlan, ItemRequest } from "./plan.ts";
@@ -103,7 +104,9 @@ export class ApplicationProcess {
       try {
         await this.#execute(request);
         application.answered++;
+        if (request.kind !== "put") this.#world.met.add(`request ${request.kind}: done`);
       } catch (error) {
+        if (request.kind !== "put") this.#world.met.add(`request ${request.kind}: error`);
         this.#note(`${request.kind} ${request.key} fails: ${(error as Error).message}`);
       }
       ended();
@@ -162,6 +165,7 @@ export class ApplicationProcess {
   async #put({ key, form, outcome, commitMs }: ItemRequest): Promise<void> {
     let version = 0;
     const commit = async (): Promise<void> => {
+      this.#world.met.add(`request ${putName(form, outcome)}`);
       if (outcome === "rolledBack") throw new RolledBackError("a conflict");
       const made = this.#ask(
         () => version = this.#application.commit(key, this.#clock.tick()),

@@ -1,5 +1,6 @@
 import { latin1Bytes, latin1Text } from "../../store/base/bytes.ts";
 import type { History, Operation } from "./history.ts";
+import { replyName } from "./coverage.ts";
 import type { End, Network, Receiver } from "./network.ts";
 import type { ClientPlan, Request } from "./plan.ts";
 import { PORT } from "./server.ts";
@@ -241,6 +242,7 @@ export class StockClient {
     this.#world.note(this.#plan.name, `loses its connection: ${why}`);
     const lost = this.#pending.splice(0);
     for (const each of lost) {
+      this.#world.met.add(`reply to ${replyName(each.request.kind, null)}`);
       if (each.request.kind === "uput") this.#sendAgain(each);
       else this.#record(each, each.request.keys, "unknown", null);
     }
@@ -288,6 +290,9 @@ export class StockClient {
 
   #answer(pending: Pending, line: string): void {
     const { request } = pending;
+    const { met } = this.#world;
+    for (const [text] of pending.lines) met.add(`reply to ${replyName(request.kind, text)}`);
+    met.add(`reply to ${replyName(request.kind, line)}`);
     this.#world.note(
       this.#plan.name,
       `got ${

@@ -5,6 +5,7 @@ import type { ClientPlan, Fault, HostPlan, ItemRequest, Plan, Request, Size } fr
 const COMMON_FAULTS = ["kill", "stop", "cut", "reset", "silence", "slow"] as const;
 const ROW_FAULTS = [...COMMON_FAULTS, "wall", "lock", "takeOver"] as const;
 const ITEM_FAULTS = [...COMMON_FAULTS, "restart", "disk"] as const;
+export const FAULTS: readonly Fault["kind"][] = [...new Set([...ROW_FAULTS, ...ITEM_FAULTS])];
 const REQUEST_KINDS = [
   "get",
   "gets",

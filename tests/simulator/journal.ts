@@ -1,3 +1,4 @@
+import type { TransportEvent } from "../../lib/net/transport.ts";
 import { JournalLoop } from "../../lib/journal/journal_loop.ts";
 import { readJournal, TokenJournal } from "../../lib/journal/token_journal.ts";
 import { Cache } from "../../store/cache.ts";
@@ -33,7 +34,7 @@ export class JournalThread {
   /**
    * Restores the tokens of the journal.
    *
-   * @param report Gets the texts of events.
+   * @param report Gets the events.
    * @throws JournalError: the journal cannot be read.
    */
   constructor(
@@ -42,7 +43,7 @@ export class JournalThread {
     shared: SharedMemory,
     disk: CrashingFiles,
     wake: (threadIndex: number) => void,
-    report: (text: string) => void,
+    report: (event: TransportEvent) => void,
   ) {
     this.#world = world;
     this.#process = process;
@@ -50,7 +51,7 @@ export class JournalThread {
     this.#cache.onReady = wake;
     this.#words = new Int32Array(shared.tokenQueue, 0, TOKEN_QUEUE.WORDS);
     const journal = new TokenJournal(disk, readJournal(disk), crypto.randomUUID());
-    this.#loop = new JournalLoop(this.#cache, journal, ({ message }) => report(message));
+    this.#loop = new JournalLoop(this.#cache, journal, report);
     this.#loop.restore();
     this.#cache.journal.queue.wait = (bell, ms) => {
       throw new Asleep(bell, ms);

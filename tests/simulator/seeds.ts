@@ -6,6 +6,7 @@ import { plant } from "../mutate/fault.ts";
 import { drawSeed } from "../support/seed.ts";
 import { outside, runPlan } from "./outside.ts";
 import { planOf } from "./draw.ts";
+import { missing, unlisted } from "./coverage.ts";
 import type { Plan } from "./plan.ts";
 import { PLANTED } from "./planted.ts";
 import { MAPPED_VARIABLE } from "./runtime/mapped.ts";
@@ -21,7 +22,7 @@ const PLANTED_SEEDS = 500;
 
 const options = parseArgs(Deno.args, {
   string: ["seed", "from", "requests", "plan", "history", "seeds"],
-  boolean: ["first", "planted"],
+  boolean: ["first", "planted", "missing"],
 });
 const size = {
   requests: Number(options.requests ?? REQUESTS),
@@ -59,12 +60,14 @@ async function runSeeds(from: number, count: number): Promise<number> {
   let events = 0;
   let virtualMs = 0;
   const failed: number[] = [];
+  const met = new Set<string>();
   for (let seed = from; seed < from + count; seed++) {
     const plan = planOf(seed, size);
     const ran = await runPlan(plan);
     operations += ran.answered;
     events += ran.events;
     virtualMs += ran.virtualMs;
+    for (const name of ran.met) met.add(name);
     if (ran.violations.length === 0) continue;
     failed.push(seed);
     print(`seed ${seed}: ${plan.features}`);
@@ -78,6 +81,10 @@ async function runSeeds(from: number, count: number): Promise<number> {
       `${perSec(operations)} operations/s, ${perSec(events)} events/s, ` +
       `${perSec(virtualMs / 1000)} virtual s/s`,
   );
+  if (options.missing) {
+    print(["no seed has met:", ...missing(met)].join("\n  "));
+    if (unlisted(met).length > 0) print(["in no list:", ...unlisted(met)].join("\n  "));
+  }
   const [first] = failed;
   if (first !== undefined && !options.first) await showShortest(planOf(first, size));
   return failed.length;

@@ -126,7 +126,7 @@ export class Server {
     this.#ticker = new Ticker(cache, performance.now() - (saved?.clockMs ?? 0));
     this.#ticker.start();
     if (this.#options.stateDir === "") return;
-    const report = (text: string): void => world.note(process.name, text);
+    const report = (event: TransportEvent): void => this.#log(event);
     this.#journal = new JournalThread(world, process, shared.memory, machine.disk, wake, report);
     void this.#journal.run();
   }
@@ -194,7 +194,8 @@ export class Server {
     }
   }
 
-  #log({ message }: TransportEvent): void {
+  #log({ event, message }: TransportEvent): void {
+    this.#world.met.add(`event ${event}`);
     // The name of the folder is another one in each run.
     this.#world.note(this.process.name, message.replaceAll(FOLDER, "the database"));
   }

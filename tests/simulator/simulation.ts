@@ -46,6 +46,8 @@ export interface Ran {
   readonly history: History;
   /** Requests that were answered with a result. */
   readonly answered: number;
+  /** Names of faults, replies and events that have happened. */
+  readonly met: ReadonlySet<string>;
   /** Of all that happened. */
   readonly hash: number;
   readonly events: number;
@@ -120,6 +122,7 @@ class Simulation {
       history: this.#history,
       answered: [...this.#clients, ...this.#applications]
         .reduce((sum, { answered }) => sum + answered, 0),
+      met: world.met,
       hash: world.hash,
       events: world.events,
       virtualMs: world.nowMs,
@@ -289,6 +292,7 @@ class Simulation {
   #fail(fault: Fault): void {
     if (this.#isHealed) return;
     const world = this.#world;
+    world.met.add(`fault ${fault.kind}`);
     switch (fault.kind) {
       case "kill": {
         this.#kill(this.#hosts.get(fault.host)!, fault.isSilent);

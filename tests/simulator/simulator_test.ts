@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import type { Operation } from "./history.ts";
+import { missing, unlisted } from "./coverage.ts";
 import { planOf } from "./draw.ts";
 import { type ItemHistory, itemViolations } from "./items_check.ts";
 import { rowViolations } from "./rows_check.ts";
@@ -28,6 +29,13 @@ Deno.test("a seed is the same run each time", async () => {
   const [first, second] = runs.map(({ hash, events, history }) => [hash, events, history.text]);
   assertEquals(first, second);
   assertEquals((await runPlan(JSON.parse(JSON.stringify(plan)))).hash, runs[0]!.hash);
+});
+
+Deno.test("what a seed has met is in the list of what can be met", async () => {
+  const { met } = await runPlan(planOf(6, SIZE));
+  assertEquals(unlisted(met), []);
+  const all = missing(new Set());
+  assertEquals(missing(met), all.filter((name) => !met.has(name)));
 });
 
 /** Runs seeds with applications, in a process of its own. @returns What it prints. */

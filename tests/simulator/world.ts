@@ -121,6 +121,8 @@ export class World {
   current: Process;
   /** What no process does: the kernel, the network, the plan. */
   readonly nobody: Process;
+  /** Names of faults, replies and events that have happened: see coverage.ts. */
+  readonly met = new Set<string>();
   /** Lines of the transcript; null: none is kept. */
   readonly transcript: string[] | null;
   readonly random: () => number;
