@@ -111,7 +111,7 @@ function doneText({ database, follow, end }: InitOptions): string {
   if (end) return `nothing follows the changes of ${name}; the tables of rows stay`;
   if (!follow) return `the tables are in ${name}`;
   const follows = database.kind === "sqlite" ? "triggers" : "publication";
-  return `the tables, and the ${follows} that the origin follows, are in ${name}`;
+  return `the tables are in ${name}, with the ${follows} that the origin follows`;
 }
 
 /** @returns What is left, with the remedy; null: nothing. @throws An origin is active, whose writes would fail. */

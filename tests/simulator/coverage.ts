@@ -2,7 +2,10 @@ import { readSources } from "../support/sources.ts";
 import type { ItemRequest, Request } from "./plan.ts";
 import { FAULTS } from "./draw.ts";
 
-/** First words of replies, for each kind of request. `ERROR`: any error but an unknown outcome; `lost`: the connection went before it. */
+/**
+ * First words of replies, for each kind of request. `ERROR`: any error but an unknown outcome; `lost`: the connection
+ * went before it.
+ */
 const REPLIES: Readonly<Record<Request["kind"], readonly string[]>> = {
   get: ["VALUE", "END", "ERROR", "lost"],
   gets: ["VALUE", "END", "ERROR", "lost"],
