@@ -1,5 +1,5 @@
 // Hot path: `wait`, `events` and `fd` run once per ready connection.
-import { EINTR, errnoName, type Libc, type LibcCalls } from "./libc.ts";
+import { EBADF, EFAULT, EINVAL, errnoName, type Libc, type LibcCalls } from "./libc.ts";
 
 // Events.
 export const EPOLLIN = 0x1;
@@ -88,6 +88,7 @@ export class Epoll {
    *
    * @param timeoutMs -1: for ever; 0: not at all.
    * @returns Number of ready descriptors; 0 after the time-out or a signal.
+   * @throws Error Not an epoll instance.
    */
   wait(timeoutMs: number): number {
     const count = this.#calls.epoll_wait(
@@ -98,7 +99,8 @@ export class Epoll {
     );
     if (count >= 0) return count;
     const { errno } = this.#libc;
-    if (errno === EINTR) return 0;
+    // Else it was a signal, also when its handler, as that of a profiler, has left an errno of its own.
+    if (errno !== EBADF && errno !== EFAULT && errno !== EINVAL) return 0;
     throw new Error(`Cannot wait for sockets: epoll_wait says ${errnoName(errno)}`);
   }
 

@@ -1,6 +1,18 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { createEpoll, Epoll, EPOLLIN, EPOLLOUT } from "../../../../lib/net/native/epoll.ts";
-import { EAGAIN, EFD_NONBLOCK, Libc, libcAvailable } from "../../../../lib/net/native/libc.ts";
+import {
+  EAGAIN,
+  EBADF,
+  EFD_NONBLOCK,
+  EINTR,
+  Libc,
+  libcAvailable,
+} from "../../../../lib/net/native/libc.ts";
+import {
+  failWith,
+  type LibcErrors,
+  replaceCalls,
+} from "../../../support/servers/replaced_calls.ts";
 import { needs } from "../../../support/needs/needs.ts";
 
 Deno.test(
@@ -33,4 +45,22 @@ Deno.test({ name: "errno tells why a call failed", ...needs("native", libcAvaila
   assertEquals(libc.calls.read(fd, new Uint8Array(8), 8), -1);
   assertEquals(libc.errno, EAGAIN);
   libc.calls.close(fd);
+});
+
+Deno.test({
+  name: "a signal ends a wait, whatever errno its handler leaves; no epoll instance is an error",
+  ...needs("native", libcAvailable()),
+}, () => {
+  let left = 0;
+  type Calls = LibcErrors & { readonly epoll_wait: () => number };
+  using _replaced = replaceCalls<Calls>((calls) => ({
+    ...calls,
+    epoll_wait: () => failWith(calls, left),
+  }));
+  using libc = new Libc();
+  const epoll = new Epoll(libc, createEpoll(libc), 4);
+  for (left of [EINTR, EAGAIN, 0]) assertEquals(epoll.wait(0), 0, `${left}`);
+  left = EBADF;
+  assertThrows(() => epoll.wait(0), Error, "epoll_wait says EBADF");
+  libc.calls.close(epoll.epollFd);
 });
