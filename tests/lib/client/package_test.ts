@@ -83,6 +83,13 @@ getOrLoad: TypeError: load 5: expected a function
 put: RangeError: key "\\ud800": half a surrogate pair is not allowed
 `;
 
+const RENAMED_RESULTS = `\
+a connection to 127.0.0.1
+by name
+a connection to 127.0.0.2
+by name
+`;
+
 /** Programs that run as those of users do. */
 const PROGRAMS = [
   "examples/client.mjs",
@@ -91,6 +98,7 @@ const PROGRAMS = [
   "tests/lib/client/flows_client.mjs",
   "tests/lib/client/hostile_client.mjs",
   "tests/lib/client/unref_client.mjs",
+  "tests/lib/client/renamed_client.mjs",
 ];
 
 async function run(
@@ -184,6 +192,8 @@ Deno.test({
       await Deno.writeTextFile(`${folder}/require.cjs`, REQUIRE);
       assertEquals(await run(folder, "node", ["readme.mjs"]), README_RESULTS);
       assertEquals(await run(folder, "node", ["require.cjs"]), "function function function\n");
+      const renamed = await run(folder, "node", ["renamed_client.mjs", `${server.port}`]);
+      assertEquals(renamed, RENAMED_RESULTS);
       await using secured = await startSecured(certificates);
       const deno = ["run", "--node-modules-dir=manual", "-A"];
       for (const [program, args] of [["node", []], [Deno.execPath(), deno]] as const) {
