@@ -19,6 +19,16 @@ type Lines = readonly (readonly [line: string, value: string])[];
 /** Replies of reads go on until this. */
 const END = "END";
 const UNKNOWN = /outcome unknown/;
+/** Views: before the id of an article, and of all of them. */
+const VIEW = "article:";
+const LIST = "articles";
+
+/** An article, as the views have it. */
+interface Article {
+  readonly id: number;
+  readonly value: string;
+  readonly version: number;
+}
 
 interface Pending {
   readonly request: Request;
@@ -62,6 +72,8 @@ export class StockClient {
   readonly #isStubborn: boolean;
   /** Writes to the database without a server. @returns False: it is locked. */
   readonly #writeDirectly: (key: string, value: string) => boolean;
+  /** Keys of all articles. */
+  readonly #articles: readonly string[];
 
   /** @param isStubborn Whether a request that fails is asked again, until it succeeds. */
   constructor(
@@ -70,10 +82,14 @@ export class StockClient {
     history: History,
     process: Process,
     plan: ClientPlan,
-    isStubborn = false,
-    writeDirectly: (key: string, value: string) => boolean = () => false,
+    isStubborn: boolean,
+    others: {
+      readonly articles: readonly string[];
+      readonly writeDirectly: (key: string, value: string) => boolean;
+    },
   ) {
-    this.#writeDirectly = writeDirectly;
+    this.#articles = others.articles;
+    this.#writeDirectly = others.writeDirectly;
     this.#world = world;
     this.#network = network;
     this.#history = history;
@@ -178,6 +194,10 @@ export class StockClient {
       case "uput":
         if (token === "") return `token get ${key} w${id}\r\n`;
         return `uput ${key} 0 ${value.length} ${token}\r\n${value}\r\n`;
+      case "view":
+        return `get ${keys.map((each) => `${VIEW}${each.slice(1)}`).join(" ")}\r\n`;
+      case "list":
+        return `get ${LIST}\r\n`;
       case "direct":
         return `follow wait now ${FOLLOW_MS}\r\n`;
     }
@@ -332,8 +352,24 @@ export class StockClient {
     this.#record(pending, pending.request.keys, isDone ? "ok" : "failed", null, version);
   }
 
+  /** The articles that views have shown. */
+  #viewsAnswer(pending: Pending): void {
+    const shown = new Map<string, Omit<Article, "id">>(pending.lines.flatMap(([, text]) => {
+      const found: Article | readonly Article[] = JSON.parse(text);
+      const articles = found instanceof Array ? found : [found];
+      return articles.map(({ id, value, version }) => [`a${id}`, { value, version }] as const);
+    }));
+    const { kind } = pending.request;
+    if (kind === "list" && pending.lines.length === 0) return;
+    for (const key of kind === "list" ? this.#articles : pending.request.keys) {
+      const { value = null, version = null } = shown.get(key) ?? {};
+      this.#record(pending, [key], "ok", value, version);
+    }
+  }
+
   #readAnswer(pending: Pending): void {
-    const { keys } = pending.request;
+    const { keys, kind } = pending.request;
+    if (kind === "view" || kind === "list") return this.#viewsAnswer(pending);
     const left = new Set(keys);
     for (const [line, value] of pending.lines) {
       const [word, key = "", ...numbers] = line.split(" ");
@@ -377,6 +413,8 @@ export class StockClient {
     if (kind === "flush") return;
     const operation = kind === "getMany"
       ? "get"
+      : kind === "view" || kind === "list"
+      ? "view"
       : kind === "direct" || kind === "uput"
       ? "set"
       : kind;

@@ -18,6 +18,8 @@ const REPLIES: Readonly<Record<Request["kind"], readonly string[]>> = {
   flush: ["OK", "ERROR", "lost"],
   uput: ["TOKEN", "STORED", "NOT_FOUND", "REVOKED", "BUSY", "ERROR", "unknown", "lost"],
   direct: ["OK", "ERROR", "lost"],
+  view: ["VALUE", "END", "ERROR", "lost"],
+  list: ["VALUE", "END", "ERROR", "lost"],
 };
 
 /** Ends of what applications ask for, by form and outcome of a `put`. */
@@ -31,8 +33,8 @@ const ITEMS: readonly string[] = [
 
 /** Files whose servers the simulator runs. */
 const SIMULATED = /^lib\/(?:rows|journal)\//;
-/** Events of views and of files, which are not in it. */
-const OUTSIDE = /^(?:view|log_unbounded|journal_unreadable|rows_(?:kept|removed|not_saved))/;
+/** Events of files, which are not in it. */
+const OUTSIDE = /^(?:log_unbounded|journal_unreadable|rows_(?:kept|removed|not_saved))/;
 
 /** Name of a `put` in a list of what seeds have met. */
 export function putName(form: ItemRequest["form"], outcome: ItemRequest["outcome"]): string {

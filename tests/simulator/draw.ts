@@ -4,8 +4,10 @@ import type { ClientPlan, Fault, HostPlan, ItemRequest, Plan, Request, Size } fr
 
 const COMMON_FAULTS = ["kill", "stop", "cut", "reset", "silence", "slow"] as const;
 const ROW_FAULTS = [...COMMON_FAULTS, "wall", "lock", "takeOver"] as const;
+/** Of a database whose changes are followed. */
+const FOLLOWED_FAULTS = [...ROW_FAULTS, "column", "rebuild"] as const;
 const ITEM_FAULTS = [...COMMON_FAULTS, "restart", "disk"] as const;
-export const FAULTS: readonly Fault["kind"][] = [...new Set([...ROW_FAULTS, ...ITEM_FAULTS])];
+export const FAULTS: readonly Fault["kind"][] = [...new Set([...FOLLOWED_FAULTS, ...ITEM_FAULTS])];
 const REQUEST_KINDS = [
   "get",
   "gets",
@@ -31,13 +33,16 @@ const WEIGHTS: Readonly<Record<Request["kind"], number>> = {
   flush: 0.05,
   uput: 2,
   direct: 2,
+  view: 6,
+  list: 1,
 };
 
-const READS: ReadonlySet<string> = new Set(["get", "gets", "getMany", "uget"]);
+const READS: ReadonlySet<string> = new Set(["get", "gets", "getMany", "uget", "view", "list"]);
 /** Clocks that drift: together they differ by less than `--member-drift`. */
 const RATES = [0.955, 1, 1.045];
 const OUTCOMES = ["committed", "committed", "committed", "rolledBack", "lost"] as const;
 const TOKEN_OUTCOMES = [...OUTCOMES, "late"] as const;
+const TABLES = ["kv", "article"] as const;
 /** Share of seeds with applications. */
 const ITEMS_SHARE = 0.35;
 /** Share of cuts that are between servers. */
@@ -89,7 +94,9 @@ class Draw {
     const hosts = this.#hosts(memberMs);
     const database = this.of(["sqlite", "model"] as const);
     const follows = database === "sqlite" && this.has(0.4);
-    this.#features.push(database, ...follows ? ["follow"] : []);
+    const hasViews = follows && this.has(0.6);
+    const articles = hasViews ? ["a0", "a1", "a2"].slice(0, this.of([1, 2, 3])) : [];
+    this.#features.push(database, ...follows ? ["follow"] : [], ...hasViews ? ["views"] : []);
     const letter = follows ? "d" : "k";
     const keys = Array.from({ length: this.of([1, 2, 4, 8, 16]) }, (_, at) => `${letter}${at}`);
     const clientCount = this.of([4, 8, 8, 16, 32]);
@@ -97,18 +104,28 @@ class Draw {
     const perClient = Math.ceil(requests / clientCount);
     const healMs = Math.max(2000, perClient * (pauseMs + 5));
     const served = hosts.map((host) => follows ? following(host) : host);
-    const clients = this.#clients(clientCount, perClient, pauseMs, served, keys, follows);
+    const clients = this.#clients(clientCount, perClient, pauseMs, served, keys, {
+      follows,
+      articles,
+    });
     const names = [
       ...hosts.map(({ name }) => name),
       ...database === "model" ? [DATABASE_HOST] : [],
     ];
     const others = clients.map(({ name }) => name);
-    const faults = this.#faults(ROW_FAULTS, names, others, healMs, memberMs);
+    const faults = this.#faults(
+      follows ? FOLLOWED_FAULTS : ROW_FAULTS,
+      names,
+      others,
+      healMs,
+      memberMs,
+    );
     return {
       ...this.#common(faults),
       hosts: served,
       database,
       follows,
+      articles,
       healMs,
       keys,
       clients,
@@ -161,6 +178,7 @@ class Draw {
       hosts,
       database: "model",
       follows: false,
+      articles: [],
       healMs,
       keys: [],
       clients: [],
@@ -237,10 +255,11 @@ class Draw {
     pauseMs: number,
     hosts: readonly HostPlan[],
     keys: readonly string[],
-    follows: boolean,
+    { follows, articles }: Pick<Plan, "follows" | "articles">,
   ): readonly ClientPlan[] {
     const kinds = new Set<Request["kind"]>(this.some(REQUEST_KINDS)).add("get").add("set");
     if (follows) kinds.add("direct");
+    if (articles.length > 0) kinds.add("view").add("list");
     this.#features.push(`requests=${[...kinds].join("+")}`);
     const writes = this.of([0.1, 0.5, 1]);
     const weights = [...kinds].map((kind) => (
@@ -257,7 +276,7 @@ class Draw {
       const first = this.below(hosts.length);
       const requests = Array.from({ length: perClient }, () => {
         const kind = kindOf();
-        const chosen = kind === "getMany" ? this.some(keys).slice(0, 8) : [this.of(keys)];
+        const chosen = this.#keysOf(kind, keys, articles);
         return { id: id++, pauseMs: this.time(pauseMs), kind, keys: chosen };
       });
       return {
@@ -268,6 +287,25 @@ class Draw {
         requests,
       };
     });
+  }
+
+  #keysOf(
+    kind: Request["kind"],
+    keys: readonly string[],
+    articles: readonly string[],
+  ): readonly string[] {
+    switch (kind) {
+      case "getMany":
+        return this.some(keys).slice(0, 8);
+      case "view":
+        return this.some(articles);
+      case "list":
+        return [];
+      case "direct":
+        return [this.of([...keys, ...articles])];
+      default:
+        return [this.of(keys)];
+    }
   }
 
   /**
@@ -329,6 +367,10 @@ class Draw {
         return { kind, atMs, host, byMs: (this.#random() - 0.5) * 20_000_000 };
       case "lock":
         return { kind, atMs, forMs };
+      case "column":
+        return { kind, atMs, table: this.of(TABLES) };
+      case "rebuild":
+        return { kind, atMs, table: this.of(TABLES), forMs };
     }
   }
 }

@@ -1,9 +1,17 @@
 import { DatabaseSync } from "node:sqlite";
+import type { QueryWorker } from "../../lib/databases/sqlite/query_threads.ts";
+import type { QueryCommand, QueryMessage } from "../../lib/databases/sqlite/query_worker.ts";
+import { ViewQueries } from "../../lib/databases/sqlite/view_query.ts";
+import { reasonOf } from "../../lib/process/reason.ts";
 import type { Network } from "./network.ts";
 import type { Event, Process, World } from "./world.ts";
 
 /** Longest time until a thread that was woken runs, in milliseconds. */
 const WAKE_MS = 0.05;
+/** Longest time until a query reads, and then until its result is there: of most, and of a share of them. */
+const QUERY_MS = 0.5;
+const SLOW_QUERY_MS = 1000;
+const SLOW_QUERIES = 0.005;
 
 interface Waiter {
   readonly index: number;
@@ -13,6 +21,47 @@ interface Waiter {
 }
 
 type Words = Int32Array<SharedArrayBuffer>;
+
+/** The thread of query_worker.ts, which reads the file at one instant, and answers at a later one. */
+class VirtualQueryWorker implements QueryWorker {
+  onmessage: QueryWorker["onmessage"] = null;
+  onerror: QueryWorker["onerror"] = null;
+  readonly #world: World;
+  #queries: ViewQueries | undefined;
+  #isEnded = false;
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  postMessage({ path, query }: QueryCommand): void {
+    const world = this.#world;
+    const process = world.current;
+    world.after(this.#drawMs(), process, () => {
+      if (this.#isEnded) return;
+      let data: QueryMessage;
+      try {
+        this.#queries ??= new ViewQueries(path);
+        data = this.#queries.execute(query);
+      } catch (error) {
+        data = reasonOf(error);
+      }
+      world.after(this.#drawMs(), process, () => {
+        if (this.#isEnded) return;
+        this.onmessage?.call(this as unknown as Worker, new MessageEvent("message", { data }));
+      });
+    });
+  }
+
+  terminate(): void {
+    this.#isEnded = true;
+  }
+
+  #drawMs(): number {
+    const { random } = this.#world;
+    return random() * (random() < SLOW_QUERIES ? SLOW_QUERY_MS : QUERY_MS);
+  }
+}
 
 /** What replaces globals of the runtime while a world runs. */
 class VirtualGlobals {
@@ -127,6 +176,12 @@ class VirtualGlobals {
     return this.#network.connectAsRuntime(this.#world.current, hostname, port, signal);
   };
 
+  /** The only threads that simulated code starts. */
+  readonly startWorker = (url: URL): QueryWorker => {
+    if (!url.pathname.endsWith("/query_worker.ts")) throw new Error(`a thread of ${url}`);
+    return new VirtualQueryWorker(this.#world);
+  };
+
   /** Files whose descriptors the kernel closes with the process. */
   openedBy<Opened extends { close(): void }>(opened: Opened): Opened {
     this.#world.current.atEnd.add(() => {
@@ -182,6 +237,9 @@ export function withVirtualGlobals<Result>(
   replace(Atomics, "waitAsync", virtual.waitAsync);
   replace(Atomics, "notify", virtual.notify);
   replace(Deno, "connect", virtual.connect);
+  replace(globalThis, "Worker", function (url: URL): QueryWorker {
+    return virtual.startWorker(url);
+  });
   replace(
     Deno,
     "openSync",

@@ -1,7 +1,7 @@
 /** What a client did, and saw. The format is that of the judge of histories. */
 export interface Operation {
   readonly client: string;
-  readonly operation: "get" | "gets" | "uget" | "set" | "add" | "cas" | "delete";
+  readonly operation: "get" | "gets" | "uget" | "view" | "set" | "add" | "cas" | "delete";
   readonly key: string;
   /** What was read or written; null: nothing is there. */
   readonly value: string | null;
@@ -37,7 +37,9 @@ export class History {
   }
 }
 
+const READS: ReadonlySet<Operation["operation"]> = new Set(["get", "gets", "uget", "view"]);
+
 /** Whether an operation reads. */
 export function isRead({ operation }: Operation): boolean {
-  return operation === "get" || operation === "gets" || operation === "uget";
+  return READS.has(operation);
 }

@@ -10,9 +10,13 @@ export interface Request {
     | ("get" | "gets" | "getMany" | "uget" | "set" | "add" | "cas" | "delete" | "flush")
     /** Writes under an update token, again and again until the outcome is known. */
     | "uput"
-    /** Writes to the table without a server, and waits until an origin has followed the change. */
-    | "direct";
-  /** Names of keys; one but for `getMany`. */
+    /** Writes to a table without a server, and waits until an origin has followed the change. */
+    | "direct"
+    /** Reads the views of single articles. */
+    | "view"
+    /** Reads the view that has all articles. */
+    | "list";
+  /** Names of keys; one but for `getMany` and `view`, none for `list`. */
   readonly keys: readonly string[];
 }
 
@@ -93,7 +97,14 @@ export type Fault =
     | { readonly kind: "wall"; readonly host: string; readonly byMs: number }
     /** Another program locks the database. */
     | { readonly kind: "lock"; readonly forMs: number }
+    /** A migration gives a table another column. */
+    | { readonly kind: "column"; readonly table: Table }
+    /** A migration puts a copy of a table, without its triggers, into its place; `init` runs later. */
+    | { readonly kind: "rebuild"; readonly table: Table; readonly forMs: number }
   );
+
+/** The table of rows, or that of views. */
+export type Table = "kv" | "article";
 
 /** A host, and the server on it. */
 export interface HostPlan {
@@ -114,6 +125,8 @@ export interface Plan {
   readonly hosts: readonly HostPlan[];
   /** Whether the origin follows changes that other programs make in the database. */
   readonly follows: boolean;
+  /** Keys of articles, which other programs write, and which views show; none: there are no views. */
+  readonly articles: readonly string[];
   /** SQLite, or the model of PostgreSQL. */
   readonly database: "sqlite" | "model";
   readonly latencyMs: number;

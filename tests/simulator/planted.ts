@@ -32,6 +32,13 @@ export const PLANTED: readonly Fault[] = [
     ["an origin needs no lock", "return this.#isLocked ||= this.#lockFile.tryLockSync(true);", "return this.#isLocked = true;"],
     ["a group is committed without its last write", "const results = writes.map((write) => this.#writeOne(write));", "const results = writes.map((write, at) => at > 0 && at === writes.length - 1 ? { kind: \"committed\", version: 1 } as const : this.#writeOne(write));"],
   ]),
+  ...faults("lib/databases/sqlite/changes.ts", NO_TESTS, [
+    ["a change of the schema is not noticed", "if (this.#schemaNow === this.#schemaVersion) return;\n    this.#checkTriggers();", "if (this.#schemaVersion >= 0) return;\n    this.#checkTriggers();"],
+    ["changes behind a full read are left out", "for (const { key } of rows) addKey", "for (const { key } of rows.slice(0, 1)) addKey"],
+  ]),
+  ...faults("lib/databases/sqlite/views.ts", NO_TESTS, [
+    ["a view whose triggers are missing is kept", "return broken === undefined ? found : { ...found, isKept: false };", "return found;"],
+  ]),
   ...faults("lib/rows/flows/flows.ts", NO_TESTS, [
     ["a read looks at the tokens after the database", "const cacheable = areCacheable[index]! && isReadable", "const cacheable = (areCacheable[index] || true) && this.states.isCacheable(keys[index]!) && isReadable"],
     ["the right to serve begins with the answer", "right.renew(askedMs + rightMs);", "right.renew(0 * askedMs + right.nowMs() + rightMs);"],

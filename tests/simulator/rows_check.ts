@@ -20,8 +20,8 @@ interface State {
   mostBy: string;
 }
 
-/** Keys that other programs write, too: a cache has an old value until the change is followed. */
-export const DIRECT_KEY = /^d/;
+/** Keys that other programs write, too, rows and articles: a cache has an old value until the change is followed. */
+export const DIRECT_KEY = /^[da]/;
 
 /**
  * Finds what an atomic register does not do, key by key. The database's versions are the order of the writes: each has

@@ -1,6 +1,6 @@
 import { assert } from "@std/assert";
 import { readCommand } from "../../lib/cli/command.ts";
-import type { ServerOptions } from "../../lib/cli/options.ts";
+import { type ServerOptions, withRowPrefixes } from "../../lib/cli/options.ts";
 import type { Database } from "../../lib/databases/base/backend.ts";
 import { cacheServices } from "../../lib/net/cache_service.ts";
 import type { ServedConversation, Service } from "../../lib/net/service.ts";
@@ -10,7 +10,7 @@ import { reasonOf } from "../../lib/process/reason.ts";
 import type { RowsMessage, RowsStart } from "../../lib/rows/messages.ts";
 import { NodeThread } from "../../lib/rows/nodes/node_thread.ts";
 import { OriginThread } from "../../lib/rows/origin/origin_thread.ts";
-import { toNodeOptions, toRowsOptions } from "../../lib/rows/row_arguments.ts";
+import { toNodeOptions, toRowsOptions, viewPrefixes } from "../../lib/rows/row_arguments.ts";
 import { makeStore } from "../../lib/server/shared_store.ts";
 import { Ticker } from "../../lib/server/ticker.ts";
 import type { Snapshot } from "../../lib/snapshot/snapshot.ts";
@@ -112,7 +112,7 @@ export class Server {
     };
     const command = readCommand([...OPTIONS, ...options], facts);
     if (command.kind !== "run") throw new Error(`cannot start with ${options.join(" ")}`);
-    this.#options = command.options;
+    this.#options = withRowPrefixes(command.options, viewPrefixes(command.options.views));
     const wake = (index: number): void => this.#lifecycle.wake(index);
     const transport = { listens: [], wake } as unknown as BoundTransport;
     const saved = machine.takeSnapshot(process.unixMs);
@@ -180,7 +180,7 @@ export class Server {
       void thread.run();
       return true;
     } catch (error) {
-      this.#world.note(this.process.name, `does not start: ${reasonOf(error)}`);
+      this.#note(`does not start: ${reasonOf(error)}`);
       this.#world.after(0, this.#world.nobody, this.#ended);
       return false;
     }
@@ -196,8 +196,12 @@ export class Server {
 
   #log({ event, message }: TransportEvent): void {
     this.#world.met.add(`event ${event}`);
-    // The name of the folder is another one in each run.
-    this.#world.note(this.process.name, message.replaceAll(FOLDER, "the database"));
+    this.#note(message);
+  }
+
+  /** The name of the folder is another one in each run. */
+  #note(text: string): void {
+    this.#world.note(this.process.name, text.replaceAll(FOLDER, "its file"));
   }
 
   /** Resumes connections that need not wait any longer, as transports do. */

@@ -3,6 +3,7 @@ import { sqliteSchema } from "../../lib/databases/base/schema.ts";
 import { DEFAULT_TABLE } from "../../lib/databases/base/table.ts";
 import { followSchema } from "../../lib/databases/sqlite/triggers.ts";
 import { Views } from "../../lib/databases/views/view.ts";
+import { readViewsFile } from "../../lib/databases/views/views_file.ts";
 import { reasonOf } from "../../lib/process/reason.ts";
 import { judge, violationText } from "../judge/judge.ts";
 import { Application, ApplicationProcess } from "./application.ts";
@@ -12,7 +13,7 @@ import { DATABASE_HOST, DATABASE_PORT, DatabaseFiles, ModelDatabase } from "./da
 import { History } from "./history.ts";
 import { type ItemHistory, itemViolations } from "./items_check.ts";
 import { Network } from "./network.ts";
-import type { ApplicationPlan, Fault, HostPlan, Plan } from "./plan.ts";
+import type { ApplicationPlan, Fault, HostPlan, Plan, Table } from "./plan.ts";
 import { type Committed, DIRECT_KEY, rowViolations } from "./rows_check.ts";
 import { Machine, Server } from "./server.ts";
 import { Process, World } from "./world.ts";
@@ -21,6 +22,20 @@ import { Process, World } from "./world.ts";
 const RESTART_MS = 200;
 /** Virtual time within which everything is served after the last fault, in milliseconds. */
 const RECOVERY_MS = 120_000;
+
+const VIEWS = `{
+  "article:{id}": {
+    "query": "SELECT id, value, version FROM article WHERE id = {id}",
+    "changes": { "article": "article:{id}" }
+  },
+  "articles": {
+    "query": "SELECT id, value, version FROM article ORDER BY id",
+    "value": "array",
+    "changes": { "article": "articles" }
+  }
+}`;
+const ARTICLE =
+  "CREATE TABLE article (id INTEGER PRIMARY KEY, value TEXT NOT NULL, version INTEGER NOT NULL);";
 
 /** The id of the first request at the end. */
 const FIRST_PROBE = 1_000_000;
@@ -73,6 +88,9 @@ class Simulation {
   readonly #hosts = new Map<string, Host>();
   readonly #clients: StockClient[] = [];
   readonly #database: string;
+  readonly #viewsFile: string;
+  /** Columns that migrations have added. */
+  #columns = 0;
   readonly #files = new DatabaseFiles();
   /** Keeps the files of the database while no process has them open, and locks it. */
   readonly #other: DatabaseSync;
@@ -97,15 +115,26 @@ class Simulation {
     this.#network = new Network(this.#world, { latencyMs, splitShare });
     this.#database = `${folder}/rows.db`;
     this.#other = new DatabaseSync(this.#database, { timeout: 0 });
-    const note = "BEGIN INSERT INTO noted VALUES (NEW.key, NEW.value, NEW.version); END";
+    this.#viewsFile = `${folder}/views.jsonc`;
+    if (this.#hasViews) Deno.writeTextFileSync(this.#viewsFile, VIEWS);
     this.#other.exec(
       "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; BEGIN; " +
-        `${sqliteSchema(DEFAULT_TABLE)}` +
+        `${sqliteSchema(DEFAULT_TABLE)}${ARTICLE}` +
         "CREATE TABLE noted (key BLOB, value BLOB, version INTEGER);" +
-        `CREATE TRIGGER note_insert AFTER INSERT ON kv ${note};` +
-        `CREATE TRIGGER note_update AFTER UPDATE ON kv ${note}; COMMIT`,
+        `${notesOf("kv")}${notesOf("article")} COMMIT`,
     );
-    if (plan.follows) this.#other.exec(followSchema(this.#other, DEFAULT_TABLE, Views.NONE));
+    this.#init();
+  }
+
+  get #hasViews(): boolean {
+    return this.#plan.articles.length > 0;
+  }
+
+  /** What `init --follow --run` does. */
+  #init(): void {
+    if (!this.#plan.follows) return;
+    const views = this.#hasViews ? readViewsFile(this.#viewsFile, [""]) : Views.NONE;
+    this.#other.exec(followSchema(this.#other, DEFAULT_TABLE, views));
   }
 
   run(): Ran {
@@ -199,7 +228,10 @@ class Simulation {
       process,
       plan,
       isStubborn,
-      (key, value) => this.#writeDirectly(key, value),
+      {
+        articles: this.#plan.articles,
+        writeDirectly: (key, value) => this.#writeDirectly(key, value),
+      },
     );
     this.#clients.push(client);
     client.start();
@@ -208,10 +240,17 @@ class Simulation {
   /** Writes a row as another program does. @returns False: the database is locked. */
   #writeDirectly(key: string, value: string): boolean {
     if (this.#other.isTransaction) return false;
-    this.#other.prepare(
-      "INSERT INTO kv (key, value) VALUES (CAST(? AS BLOB), CAST(? AS BLOB)) " +
-        "ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = version + 1",
-    ).run(key, value);
+    const update = "DO UPDATE SET value = excluded.value, version = version + 1";
+    if (key.startsWith("a")) {
+      this.#other.prepare(
+        `INSERT INTO article (id, value, version) VALUES (?, ?, 1) ON CONFLICT (id) ${update}`,
+      ).run(Number(key.slice(1)), value);
+    } else {
+      this.#other.prepare(
+        "INSERT INTO kv (key, value) VALUES (CAST(? AS BLOB), CAST(? AS BLOB)) " +
+          `ON CONFLICT (key) ${update}`,
+      ).run(key, value);
+    }
     return true;
   }
 
@@ -253,7 +292,8 @@ class Simulation {
       : `sqlite:${this.#database}`;
     const rule = host.takesOver ? "--take-over" : "--standby";
     host.takesOver = false;
-    const all = role === "origin" ? ["--db", url, rule, ...options] : options;
+    const views = this.#hasViews ? ["--views", this.#viewsFile, "--rows", "*"] : [];
+    const all = role === "origin" ? ["--db", url, rule, ...views, ...options] : options;
     const ended = (): void => this.#restart(host, process);
     host.server = new Server(this.#world, this.#network, process, all, host.machine, ended);
     void host.server.start();
@@ -367,7 +407,33 @@ class Simulation {
       }
       case "lock":
         return this.#lock(fault.forMs);
+      case "column": {
+        if (this.#other.isTransaction) return;
+        const column = `more${this.#columns++}`;
+        world.note("database", `gets a column ${column} of ${fault.table}`);
+        return this.#other.exec(`ALTER TABLE ${fault.table} ADD COLUMN ${column} TEXT`);
+      }
+      case "rebuild":
+        return this.#rebuild(fault.table, fault.forMs);
     }
+  }
+
+  /** Puts a copy of a table into its place, as migrations do that change a type; `init` runs after a time. */
+  #rebuild(table: Table, forMs: number): void {
+    if (this.#other.isTransaction) return;
+    this.#world.note("database", `has ${table} rebuilt`);
+    const { sql } = this.#other.prepare("SELECT sql FROM sqlite_schema WHERE name = ?").get(table)!;
+    this.#other.exec(
+      `BEGIN; ${(sql as string).replace(/(?<=^CREATE TABLE )"?\w+"?/, "copied")};` +
+        `INSERT INTO copied SELECT * FROM ${table}; DROP TABLE ${table};` +
+        `ALTER TABLE copied RENAME TO ${table}; ${notesOf(table)} COMMIT`,
+    );
+    const init = (): void => {
+      if (this.#other.isTransaction) return this.#mendAfter(1, init);
+      this.#world.note("database", "is prepared by init");
+      this.#init();
+    };
+    this.#mendAfter(forMs, init);
   }
 
   #lock(forMs: number): void {
@@ -393,14 +459,14 @@ class Simulation {
     const nodes = hosts.filter(({ role }) => role === "node").map((node) => [node]);
     // A stand-by serves nothing: one of the origins does.
     const groups = origins.length === 0 ? [] : [origins, ...nodes];
+    const { articles } = this.#plan;
+    const probes = [
+      ...keys.map((key) => ({ kind: "gets" as const, keys: [key] })),
+      ...articles.map((key) => ({ kind: "view" as const, keys: [key] })),
+    ];
     for (const [number, group] of groups.entries()) {
-      const requests = keys.map((key, at) => (
-        {
-          id: FIRST_PROBE + number * keys.length + at,
-          pauseMs: 100,
-          kind: "gets" as const,
-          keys: [key],
-        }
+      const requests = probes.map((probe, at) => (
+        { id: FIRST_PROBE + number * probes.length + at, pauseMs: 100, ...probe }
       ));
       const name = `probe${number}`;
       const plan = {
@@ -413,4 +479,13 @@ class Simulation {
       this.#addClient(new Process(this.#world, name, 1, 0), plan, true);
     }
   }
+}
+
+/** Triggers that note every version of a table's rows. */
+function notesOf(table: Table): string {
+  const key = table === "kv" ? "NEW.key" : "'a' || NEW.id";
+  const note = `BEGIN INSERT INTO noted VALUES (${key}, NEW.value, NEW.version); END;`;
+  return ["INSERT", "UPDATE"].map((event) =>
+    `CREATE TRIGGER note_${table}_${event} AFTER ${event} ON ${table} ${note}`
+  ).join("");
 }
