@@ -32,6 +32,7 @@ class VirtualQueryWorker implements QueryWorker {
 
   constructor(world: World) {
     this.#world = world;
+    world.after(this.#drawMs(), world.current, () => this.#say(null));
   }
 
   postMessage({ path, query }: QueryCommand): void {
@@ -46,11 +47,13 @@ class VirtualQueryWorker implements QueryWorker {
       } catch (error) {
         data = reasonOf(error);
       }
-      world.after(this.#drawMs(), process, () => {
-        if (this.#isEnded) return;
-        this.onmessage?.call(this as unknown as Worker, new MessageEvent("message", { data }));
-      });
+      world.after(this.#drawMs(), process, () => this.#say(data));
     });
+  }
+
+  #say(data: QueryMessage): void {
+    if (this.#isEnded) return;
+    this.onmessage?.call(this as unknown as Worker, new MessageEvent("message", { data }));
   }
 
   terminate(): void {

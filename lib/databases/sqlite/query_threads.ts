@@ -6,6 +6,8 @@ import type { QueryAnswer, ViewQuery } from "./view_query.ts";
 const THREADS_MAX = 2;
 /** Threads whose queries have not ended in time: SQLite cannot be interrupted here. */
 const ABANDONED_MAX = 4;
+/** Longest time until a thread runs, in milliseconds: no query is slow because a busy machine starts threads slowly. */
+const START_MS = 30_000;
 
 /** A query that waits for its result. */
 interface Request {
@@ -21,6 +23,8 @@ export type QueryWorker = Pick<Worker, "postMessage" | "terminate" | "onmessage"
 /** A thread, and the query that it executes. */
 interface Thread {
   readonly worker: QueryWorker;
+  /** Whether it has said so: the time of a query counts from there. */
+  runs: boolean;
   request: Request | null;
   timer: ReturnType<typeof setTimeout> | undefined;
 }
@@ -78,8 +82,12 @@ export class QueryThreads {
 
   #start(): Thread {
     const worker = this.#startWorker();
-    const thread: Thread = { worker, request: null, timer: undefined };
-    worker.onmessage = ({ data }: MessageEvent<QueryMessage>) => this.#end(thread, data);
+    const thread: Thread = { worker, runs: false, request: null, timer: undefined };
+    worker.onmessage = ({ data }: MessageEvent<QueryMessage>) => {
+      if (data !== null) return this.#end(thread, data);
+      thread.runs = true;
+      if (thread.request !== null) this.#limit(thread);
+    };
     worker.onerror = (event) => {
       event.preventDefault();
       this.#lose(thread, event.message);
@@ -109,13 +117,19 @@ export class QueryThreads {
     const thread = threads.find((each) => each.request === null) ?? (isFull ? null : this.#start());
     if (thread === null) return false;
     thread.request = request;
-    thread.timer = setTimeout(() => this.#abandon(thread), this.#timeoutMs);
+    this.#limit(thread);
     const command: QueryCommand = { path: this.#path, query: request.query };
     thread.worker.postMessage(command);
     return true;
   }
 
-  #end(thread: Thread, message: QueryMessage): void {
+  #limit(thread: Thread): void {
+    clearTimeout(thread.timer);
+    const ms = thread.runs ? this.#timeoutMs : Math.max(START_MS, this.#timeoutMs);
+    thread.timer = setTimeout(() => this.#abandon(thread), ms);
+  }
+
+  #end(thread: Thread, message: QueryAnswer | string): void {
     if (this.#abandoned.delete(thread)) return thread.worker.terminate();
     const { request } = thread;
     this.#release(thread);

@@ -9,8 +9,8 @@ export interface QueryCommand {
   readonly query: ViewQuery;
 }
 
-/** A text: why the file cannot be read. */
-export type QueryMessage = QueryAnswer | string;
+/** Null: the thread runs. A text: why the file cannot be read. */
+export type QueryMessage = QueryAnswer | string | null;
 
 let queries: ViewQueries | undefined;
 
@@ -24,3 +24,4 @@ self.onmessage = ({ data }: MessageEvent<QueryCommand>) => {
   }
   self.postMessage(message);
 };
+self.postMessage(null);

@@ -3,6 +3,7 @@ import { QueryThreads, type QueryWorker } from "../../../lib/databases/sqlite/qu
 import type { QueryCommand, QueryMessage } from "../../../lib/databases/sqlite/query_worker.ts";
 import type { View } from "../../../lib/databases/views/view.ts";
 import { parseViews } from "../../../lib/databases/views/views_file.ts";
+import { pause } from "../../../lib/process/pause.ts";
 import { until } from "../../support/servers/server_process.ts";
 
 const [A, B, C, D, E] = parseViews(
@@ -20,6 +21,11 @@ class FakeWorker implements QueryWorker {
   onerror: QueryWorker["onerror"] = null;
   isOver = false;
   readonly asked: string[] = [];
+
+  /** @param runs Whether it says so soon. */
+  constructor(runs: boolean) {
+    if (runs) queueMicrotask(() => this.answer(null));
+  }
 
   postMessage({ query: { sql } }: QueryCommand): void {
     this.asked.push(sql);
@@ -45,9 +51,9 @@ class Setting {
   readonly workers: FakeWorker[] = [];
   readonly threads: QueryThreads;
 
-  constructor(timeoutMs = 1) {
+  constructor(timeoutMs = 1, runs = true) {
     this.threads = new QueryThreads("x.db", timeoutMs, () => {
-      const worker = new FakeWorker();
+      const worker = new FakeWorker(runs);
       this.workers.push(worker);
       return worker as unknown as QueryWorker;
     });
@@ -78,6 +84,19 @@ Deno.test("a query that does not end is given up at its time: its view is refuse
   assertEquals([threads.slow.size, workers[0]!.isOver], [0, true]);
   assertEquals(await setting.ask(A, "6"), "6");
   assertEquals(workers[0]!.asked, ["1", "2", "slow"]);
+  threads.close();
+  assertEquals(setting.running, 0);
+});
+
+Deno.test("the time of a query counts from when its thread runs", async () => {
+  const setting = new Setting(1, false);
+  const { threads, workers } = setting;
+  const answer = setting.ask(A, "slow");
+  await pause(20);
+  assertEquals(threads.slow.size, 0);
+  workers[0]!.answer(null);
+  assertEquals(await answer, SLOW);
+  workers[0]!.answer({ epoch: 1, text: "late" });
   threads.close();
   assertEquals(setting.running, 0);
 });
