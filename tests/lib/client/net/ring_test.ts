@@ -1,4 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
+import { pause } from "../../../../lib/process/pause.ts";
 import { hostPortText } from "../../../../lib/net/transport.ts";
 import { Client, textCodec } from "../../../../lib/client/mod.ts";
 import { KetamaRing } from "../../../../lib/client/net/ring.ts";
@@ -71,12 +72,27 @@ Deno.test(
   },
 );
 
+/** Another run of the tests on this machine may have the address for a moment. */
+async function listenWhenFree(
+  place: { readonly hostname: string; readonly port: number },
+): Promise<Deno.TcpListener> {
+  for (;;) {
+    try {
+      return Deno.listen(place);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.AddrInUse)) throw error;
+      await pause(50);
+    }
+  }
+}
+
 /** Compares the servers that libmemcached asks for keys with those of the ring. */
 async function compare(
   places: readonly { hostname: string; port: number }[],
   weights: readonly number[],
 ): Promise<void> {
-  const listeners = places.map((place) => Deno.listen(place));
+  const listeners: Deno.TcpListener[] = [];
+  for (const place of places) listeners.push(await listenWhenFree(place));
   const asked = weights.map((): string[] => []);
   const noted = listeners.map((listener, index) => noteKeys(listener, asked[index]!));
   const weighted = listeners.map(({ addr }, index) => ({

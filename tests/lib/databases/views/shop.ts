@@ -37,6 +37,9 @@ export const VIEWS = `{
   }
 }`;
 
+/** A busy machine may take long for a query. */
+const PATIENCE = ["--db-timeout", "60000"];
+
 /** Another program with a connection of its own. */
 interface Writer extends AsyncDisposable {
   /** Executes statements in one transaction. */
@@ -115,11 +118,12 @@ export class Shop implements AsyncDisposable {
   }
 
   async start(args: readonly string[] = []): Promise<ServerProcess> {
-    return await startOrigin(this.#place, [...this.#args, ...args]);
+    const patience = args.includes("--db-timeout") ? [] : PATIENCE;
+    return await startOrigin(this.#place, [...this.#args, ...patience, ...args]);
   }
 
   launch(): ServerProcess {
-    return launchOrigin(this.#place, this.#args);
+    return launchOrigin(this.#place, [...this.#args, ...PATIENCE]);
   }
 
   /** All keys are rows, as at the nodes of the tests. */
