@@ -1,4 +1,5 @@
 import { readLine } from "../support/options.ts";
+import { FRESH_MEMORY } from "../support/tasks/allocation.ts";
 import { readSources } from "../support/sources.ts";
 import type { Transcript, TranscriptCase } from "../support/sessions/transcript.ts";
 import { readTranscripts } from "../support/sessions/transcript_files.ts";
@@ -63,7 +64,11 @@ async function repeat(): Promise<boolean> {
       ...["test", "--lock=tests/deno.lock", "--no-prompt", "--allow-all", "--parallel"],
       ...["--preload=tests/support/time_limit.ts", ...files],
     ],
-    env: { LEASED_TESTS_EFFORT: `${EFFORT}`, LEASED_TESTS_LIMIT_MS: `${LIMIT_MS}` },
+    env: {
+      ...FRESH_MEMORY,
+      LEASED_TESTS_EFFORT: `${EFFORT}`,
+      LEASED_TESTS_LIMIT_MS: `${LIMIT_MS}`,
+    },
     stdout: "inherit",
     stderr: "inherit",
   }).output();
