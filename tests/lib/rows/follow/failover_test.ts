@@ -14,6 +14,8 @@ import { needs } from "../../../support/needs/needs.ts";
 const EACH = ["product:1", "name:Chess", "name:Diary", "row"];
 const BEFORE = ['{"id":1,"name":"Lost","category":"Books"}', "2", "3", "lost"];
 const AFTER = ['{"id":1,"name":"Atlas","category":"Books"}', "", "3", "old"];
+/** After this time, a primary that has vanished is noticed. */
+const NOTICED = ["--db-timeout", "5000"];
 const WAIT = "follow wait now 60000\r\n";
 
 /** The parts that a failover moves. */
@@ -78,7 +80,7 @@ async function checkFailover(
       [Symbol.asyncDispose]: () => Promise.resolve(),
     };
     await using shop = await Shop.open(database);
-    const args = ["--metrics", "0", "-p", `${freePort()}`, "-l", "127.0.0.1"];
+    const args = ["--metrics", "0", "-p", `${freePort()}`, "-l", "127.0.0.1", ...NOTICED];
     await using first = await shop.start(args);
     await using node = await startNode([first]);
     using atFirst = await first.connect();
