@@ -23,8 +23,10 @@ export class KeyWalk {
     this.#level = links.memory.control[CONTROL.HASH_LEVEL]!;
   }
 
+  /** Whether every step is done, or no item is left. */
   get isDone(): boolean {
-    return this.#bucket >= this.#buckets;
+    return this.#bucket >= this.#buckets ||
+      this.#links.memory.control[CONTROL.ITEM_COUNT] === 0;
   }
 
   /** Goes to the next step. Until then `visit` repeats the same one. */

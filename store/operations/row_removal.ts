@@ -84,17 +84,18 @@ export class RowRemoval {
     // First: no value that was read before is filled behind the walk.
     yield* this.#dropLeases(covered);
     const { items, memory, prefetch } = this.#links;
+    const drop = (item: ItemRef): void => {
+      const segment = memory.segmentOf(item);
+      const keyOffset = items.keyOffset(item);
+      const keyLength = items.keyLength(item);
+      if (!covered.covers(segment, keyOffset, keyLength)) return;
+      this.#remove(item, prefetch.hashOf(segment, keyOffset, keyLength));
+    };
     const walk = new KeyWalk(this.#links, true);
     while (!walk.isDone) {
       this.#mutex.enter();
       for (let looked = 0; looked < DROP_MAX && !walk.isDone; walk.next()) {
-        looked += 1 + walk.visit((item) => {
-          const segment = memory.segmentOf(item);
-          const keyOffset = items.keyOffset(item);
-          const keyLength = items.keyLength(item);
-          if (!covered.covers(segment, keyOffset, keyLength)) return;
-          this.#remove(item, prefetch.hashOf(segment, keyOffset, keyLength));
-        });
+        looked += 1 + walk.visit(drop);
       }
       this.#mutex.leaveToOthers();
       yield;
