@@ -1,12 +1,11 @@
 import { assertEquals } from "@std/assert";
-import { DatabaseSync } from "node:sqlite";
-import { Session } from "../../lib/databases/postgres/session.ts";
 import { sharedPostgres, type TestDatabase } from "../support/servers/databases.ts";
 import { launchOrigin, runInit } from "../support/servers/origin_process.ts";
 import type { Relay } from "../support/servers/relay.ts";
 import { type ServerProcess, until } from "../support/servers/server_process.ts";
 import { Disturbed, kill, pause } from "./disturbed.ts";
 import { PatientClient } from "./patient_client.ts";
+import { TableWriter } from "./table_writer.ts";
 
 const ITEMS = 20;
 const PLACES = 4;
@@ -320,35 +319,4 @@ async function valueOf(client: PatientClient, key: string): Promise<string | nul
   const reply = await client.try(`get ${key}\r\n`, "END\r\n");
   if (reply === null || /^(?:SERVER_|CLIENT_)?ERROR/.test(reply)) return null;
   return /^VALUE .*\r\n(.*)\r\n/.exec(reply)?.[1] ?? "";
-}
-
-/** A program that writes to the table, and connects again when its connection breaks. */
-class TableWriter implements AsyncDisposable {
-  readonly #database: TestDatabase;
-  #session: Session | null = null;
-  #file: DatabaseSync | null = null;
-
-  constructor(database: TestDatabase) {
-    this.#database = database;
-  }
-
-  async query(sql: string): Promise<readonly Readonly<Record<string, unknown>>[]> {
-    const { url } = this.#database;
-    if (url.startsWith("sqlite:")) {
-      this.#file ??= new DatabaseSync(url.slice("sqlite:".length), { timeout: 10_000 });
-      // Others have their turn.
-      await pause(0);
-      return this.#file.prepare(sql).all();
-    }
-    if (this.#session?.isLost) await this[Symbol.asyncDispose]();
-    this.#session ??= await Session.open({ url, timeoutMs: 10_000 });
-    return await this.#session.query(sql);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#file?.close();
-    const session = this.#session;
-    this.#session = null;
-    await session?.close();
-  }
 }
