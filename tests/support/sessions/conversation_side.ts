@@ -41,7 +41,7 @@ const FACTS = {
   processors: 1,
 } as const;
 /** Servers between two forced collections. Shared memory does not trigger the engine's own collections. */
-const SERVERS_PER_COLLECTION = 128;
+const SERVERS_PER_COLLECTION = 512;
 let serversMade = 0;
 v8.setFlagsFromString("--expose-gc");
 const collectGarbage: () => void = vm.runInNewContext("gc");
