@@ -24,7 +24,10 @@ async function removal(stepMs: number): Promise<{ sleeps: number; looks: number 
     sleeps++;
     return Promise.resolve();
   };
-  await new OwnRows(makeCache(), [""], sleep, () => stepMs * looks++).expel(keySet("*"));
+  // The walk ends when no item is left: this one is no row.
+  using side = new RowsSide(["--rows", "r:"]);
+  side.connect().ask("set item 0 0 1\r\n1\r\n");
+  await new OwnRows(side.thread.cache, ["r:"], sleep, () => stepMs * looks++).expel(keySet("*"));
   return { sleeps, looks };
 }
 

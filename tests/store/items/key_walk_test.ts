@@ -48,3 +48,14 @@ Deno.test("KeyWalk leaves out what is dead", () => {
   for (; !walk.isDone; walk.next()) walk.visit((item) => met.push(keyText(store, item)));
   assertEquals(met, ["lives"]);
 });
+
+Deno.test("KeyWalk is done when no item is left, wherever it is", () => {
+  const store = new TestStore();
+  assertEquals(new KeyWalk(store.cache.links).isDone, true);
+  store.store(StoreMode.SET, "only", "");
+  const walk = new KeyWalk(store.cache.links);
+  walk.next();
+  assertEquals(walk.isDone, false);
+  store.remove("only");
+  assertEquals(walk.isDone, true);
+});
