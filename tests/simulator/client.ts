@@ -30,6 +30,13 @@ interface Article {
   readonly version: number;
 }
 
+/** Writes to the database without a server. @param done Called with whether the change is committed, perhaps later. */
+export type WriteDirectly = (
+  key: string,
+  value: string,
+  done: (isCommitted: boolean) => void,
+) => void;
+
 interface Pending {
   readonly request: Request;
   /** The version that a `cas` compares. */
@@ -70,8 +77,7 @@ export class StockClient {
   /** Requests that were answered with a result. */
   answered = 0;
   readonly #isStubborn: boolean;
-  /** Writes to the database without a server. @returns False: it is locked. */
-  readonly #writeDirectly: (key: string, value: string) => boolean;
+  readonly #writeDirectly: WriteDirectly;
   /** Keys of all articles. */
   readonly #articles: readonly string[];
 
@@ -85,7 +91,7 @@ export class StockClient {
     isStubborn: boolean,
     others: {
       readonly articles: readonly string[];
-      readonly writeDirectly: (key: string, value: string) => boolean;
+      readonly writeDirectly: WriteDirectly;
     },
   ) {
     this.#articles = others.articles;
@@ -139,16 +145,26 @@ export class StockClient {
     if (this.#end === null) return this.#connect();
     const request = this.#plan.requests[this.#next]!;
     const start = this.#history.tick();
-    if (request.kind === "direct" && !this.#writeDirectly(request.keys[0]!, valueOf(request))) {
-      this.#world.timer(PAUSE_MS, this.#process, () => this.#ask());
-      return;
-    }
     this.#next++;
     this.#isPlanned = false;
     this.#isDue = false;
     const compared = this.#compared(request.keys[0] ?? "");
-    this.#send({ request, compared, start, lines: [], token: "", attempts: 0 });
+    const pending = { request, compared, start, lines: [], token: "", attempts: 0 };
+    if (request.kind === "direct") this.#write(pending);
+    else this.#send(pending);
     this.start();
+  }
+
+  /** Writes without a server, again until the change is committed. Then it is waited for at a server. */
+  #write(pending: Pending): void {
+    const { request } = pending;
+    this.#waiting++;
+    this.#writeDirectly(request.keys[0]!, valueOf(request), (isCommitted) => {
+      this.#waiting--;
+      if (!isCommitted) return this.#sendAgain(pending, () => this.#write(pending));
+      this.#again.push(pending);
+      this.#ask();
+    });
   }
 
   #send(pending: Pending): void {
@@ -161,12 +177,17 @@ export class StockClient {
   }
 
   /** Asks for the same once more, after a pause that grows. */
-  #sendAgain(pending: Pending): void {
+  #sendAgain(
+    pending: Pending,
+    act = (): void => {
+      this.#again.push(pending);
+      this.#ask();
+    },
+  ): void {
     const pauseMs = Math.min(PAUSE_MS * 2 ** pending.attempts++, PAUSE_MS_MAX);
     this.#world.timer(pauseMs, this.#process, () => {
-      this.#again.push(pending);
       this.#waiting--;
-      this.#ask();
+      act();
     });
     this.#waiting++;
   }

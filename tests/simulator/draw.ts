@@ -6,8 +6,21 @@ const COMMON_FAULTS = ["kill", "stop", "cut", "reset", "silence", "slow"] as con
 const ROW_FAULTS = [...COMMON_FAULTS, "wall", "lock", "takeOver"] as const;
 /** Of a database whose changes are followed. */
 const FOLLOWED_FAULTS = [...ROW_FAULTS, "column", "rebuild"] as const;
+/** Of the model, whose log is followed. */
+const LOG_FAULTS = [
+  ...COMMON_FAULTS,
+  "wall",
+  "takeOver",
+  "column",
+  "rebuild",
+  "slot",
+  "failover",
+  "late",
+] as const;
 const ITEM_FAULTS = [...COMMON_FAULTS, "restart", "disk"] as const;
-export const FAULTS: readonly Fault["kind"][] = [...new Set([...FOLLOWED_FAULTS, ...ITEM_FAULTS])];
+export const FAULTS: readonly Fault["kind"][] = [
+  ...new Set([...FOLLOWED_FAULTS, ...LOG_FAULTS, ...ITEM_FAULTS]),
+];
 const REQUEST_KINDS = [
   "get",
   "gets",
@@ -93,8 +106,9 @@ class Draw {
     const memberMs = this.of([200, 500, 2000]);
     const hosts = this.#hosts(memberMs);
     const database = this.of(["sqlite", "model"] as const);
-    const follows = database === "sqlite" && this.has(0.4);
-    const hasViews = follows && this.has(0.6);
+    const follows = this.has(0.4);
+    const hasViews = follows && database === "sqlite" && this.has(0.6);
+    const commitMs = follows && database === "model" ? this.of([0.2, 2, 50]) : 0;
     const articles = hasViews ? ["a0", "a1", "a2"].slice(0, this.of([1, 2, 3])) : [];
     this.#features.push(database, ...follows ? ["follow"] : [], ...hasViews ? ["views"] : []);
     const letter = follows ? "d" : "k";
@@ -114,7 +128,7 @@ class Draw {
     ];
     const others = clients.map(({ name }) => name);
     const faults = this.#faults(
-      follows ? FOLLOWED_FAULTS : ROW_FAULTS,
+      !follows ? ROW_FAULTS : database === "model" ? LOG_FAULTS : FOLLOWED_FAULTS,
       names,
       others,
       healMs,
@@ -124,6 +138,7 @@ class Draw {
       ...this.#common(faults),
       hosts: served,
       database,
+      commitMs,
       follows,
       articles,
       healMs,
@@ -177,6 +192,7 @@ class Draw {
       ...this.#common(faults),
       hosts,
       database: "model",
+      commitMs: 0,
       follows: false,
       articles: [],
       healMs,
@@ -371,6 +387,12 @@ class Draw {
         return { kind, atMs, table: this.of(TABLES) };
       case "rebuild":
         return { kind, atMs, table: this.of(TABLES), forMs };
+      case "slot":
+        return { kind, atMs, isDropped: this.has(0.5) };
+      case "failover":
+        return { kind, atMs, hasSlots: this.has(0.5), isSilent: this.has(0.3), downMs: forMs };
+      case "late":
+        return { kind, atMs, forMs };
     }
   }
 }

@@ -3,6 +3,7 @@ import type { QueryWorker } from "../../lib/databases/sqlite/query_threads.ts";
 import type { QueryCommand, QueryMessage } from "../../lib/databases/sqlite/query_worker.ts";
 import { ViewQueries } from "../../lib/databases/sqlite/view_query.ts";
 import { reasonOf } from "../../lib/process/reason.ts";
+import { VIRTUAL_CONNECTIONS } from "./log/virtual_session.ts";
 import type { Network } from "./network.ts";
 import type { Event, Process, World } from "./world.ts";
 
@@ -240,6 +241,7 @@ export function withVirtualGlobals<Result>(
   replace(Atomics, "waitAsync", virtual.waitAsync);
   replace(Atomics, "notify", virtual.notify);
   replace(Deno, "connect", virtual.connect);
+  for (const [object, open] of VIRTUAL_CONNECTIONS) replace(object, "open", open);
   replace(globalThis, "Worker", function (url: URL): QueryWorker {
     return virtual.startWorker(url);
   });

@@ -1,8 +1,6 @@
 import {
-  type Backend,
   changeOf,
   type Found,
-  type PreparedViews,
   type Takeover,
   type Write,
   type WriteOutcome,
@@ -10,6 +8,8 @@ import {
 } from "../../lib/databases/base/backend.ts";
 import type { ChangeStream } from "../../lib/databases/base/changes.ts";
 import { foundOf } from "../../lib/databases/base/found.ts";
+import { DEFAULT_TABLE } from "../../lib/databases/base/table.ts";
+import { PostgresBackend } from "../../lib/databases/postgres/backend.ts";
 import { Peer } from "../../lib/peers/peer.ts";
 import { reasonOf } from "../../lib/process/reason.ts";
 import { latin1Bytes, latin1Text } from "../../store/base/bytes.ts";
@@ -22,7 +22,8 @@ import {
   type StoredRow,
 } from "./database.ts";
 
-const NONE = "the model of PostgreSQL has no log";
+const URL = `postgres://${DATABASE_HOST}:${DATABASE_PORT}/app`;
+const TYPES = { key: "bytea", value: "bytea" } as const;
 
 /** A session of an origin: one statement at a time. */
 interface Client {
@@ -31,9 +32,11 @@ interface Client {
   session: number;
 }
 
-/** The backend of an origin before the model of PostgreSQL. */
-export class ModelBackend implements Backend {
-  readonly commitsAside = true;
+/**
+ * The backend of an origin before the model of PostgreSQL: that of PostgreSQL for the log, whose sessions are virtual,
+ * and statements of the model for rows.
+ */
+export class ModelBackend extends PostgresBackend {
   readonly #timeoutMs: number;
   readonly #idle: Client[] = [];
   /** Has the lock of the active origin; null: none has been opened, or it was lost. */
@@ -42,7 +45,9 @@ export class ModelBackend implements Backend {
   readonly #unanswered = new Map<number, number>();
   #isClosed = false;
 
-  constructor(timeoutMs: number) {
+  constructor(timeoutMs: number, connectionsMax: number) {
+    const place = { url: URL, timeoutMs, searchPath: "public" };
+    super(place, TYPES, DEFAULT_TABLE, { timeoutMs, connectionsMax });
     this.#timeoutMs = timeoutMs;
   }
 
@@ -93,48 +98,51 @@ export class ModelBackend implements Backend {
 
   // --- the origin ----------------------------------------------------------------------------------
 
-  async lockOrigin(): Promise<boolean> {
+  override async lockOrigin(): Promise<boolean> {
     return (await this.#askOrigin()).isLocked!;
   }
 
-  async unlockOrigin(): Promise<void> {
+  override async unlockOrigin(): Promise<void> {
     const client = this.#origin;
     if (client !== null) await this.#ask(client, { kind: "unlock" });
   }
 
-  async readEpoch(): Promise<number> {
+  override async readEpoch(): Promise<number> {
     return (await this.#askOrigin()).epoch;
   }
 
-  async takeOver(rightMs = 0): Promise<Takeover> {
+  override async takeOver(rightMs = 0): Promise<Takeover> {
     const { epoch, servedMs } = await this.#query({ kind: "takeOver", rightMs });
     return { epoch, servedMs: servedMs!, mark: "" };
   }
 
-  noteNodes(): Promise<boolean> {
+  override noteNodes(): Promise<boolean> {
     return Promise.resolve(true);
   }
 
-  async noteEnd(epoch: number): Promise<void> {
+  override async noteEnd(epoch: number): Promise<void> {
     await this.#query({ kind: "noteEnd", epoch });
   }
 
-  noteMark(): Promise<boolean> {
+  override noteMark(): Promise<boolean> {
     return Promise.resolve(false);
   }
 
-  check(): Promise<void> {
+  override check(): Promise<void> {
     return Promise.resolve();
   }
 
   // --- rows ----------------------------------------------------------------------------------------
 
-  async readMany(keys: readonly string[]): Promise<readonly Found[]> {
+  override async readMany(keys: readonly string[]): Promise<readonly Found[]> {
     const { rows, epoch } = await this.#query({ kind: "read", keys });
     return rows!.map((row) => foundIn(row, epoch));
   }
 
-  async writeGroup(writes: readonly Write[], epoch: number): Promise<readonly WriteResult[]> {
+  override async writeGroup(
+    writes: readonly Write[],
+    epoch: number,
+  ): Promise<readonly WriteResult[]> {
     let committing = 0;
     try {
       return await this.#with((client) =>
@@ -180,7 +188,7 @@ export class ModelBackend implements Backend {
     return results.map((result) => result ?? { kind: "committed", version: made.next().value! });
   }
 
-  async outcome(tokenId: number): Promise<WriteOutcome> {
+  override async outcome(tokenId: number): Promise<WriteOutcome> {
     const session = this.#unanswered.get(tokenId) ?? 0;
     try {
       const { applied } = await this.#query({ kind: "outcome", tokenId, session });
@@ -193,46 +201,30 @@ export class ModelBackend implements Backend {
     }
   }
 
-  purgeExpired(): Promise<void> {
+  override purgeExpired(): Promise<void> {
     return Promise.resolve();
   }
 
-  purgeApplied(): Promise<void> {
+  override purgeApplied(): Promise<void> {
     return Promise.resolve();
   }
 
-  close(): Promise<void> {
+  override async close(): Promise<void> {
     this.#isClosed = true;
-    for (const { peer } of [...this.#idle, ...this.#origin === null ? [] : [this.#origin]]) {
-      peer.close();
-    }
-    return Promise.resolve();
+    this.#closeIdle();
+    this.#origin?.peer.close();
+    await super.close();
   }
 
-  // --- the log, which it lacks -----------------------------------------------------------------------
-
-  prepareViews(): Promise<PreparedViews> {
-    return Promise.reject(new Error(NONE));
+  #closeIdle(): void {
+    for (const { peer } of this.#idle.splice(0)) peer.close();
   }
 
-  openChanges(): Promise<ChangeStream> {
-    return Promise.reject(new Error(NONE));
-  }
-
-  endOfLog(): Promise<bigint> {
-    return Promise.reject(new Error(NONE));
-  }
-
-  endOfLogOnDisk(): Promise<bigint> {
-    return Promise.reject(new Error(NONE));
-  }
-
-  prepareChanges(): Promise<readonly string[]> {
-    return Promise.reject(new Error(NONE));
-  }
-
-  endChanges(): Promise<string | null> {
-    return Promise.resolve(null);
+  /** As the backend's own sessions, those of the model lead to the server of before, where there was a gap. */
+  override async openChanges(evicts: boolean): Promise<ChangeStream> {
+    const changes = await super.openChanges(evicts);
+    if (changes.gap !== null) this.#closeIdle();
+    return changes;
   }
 }
 

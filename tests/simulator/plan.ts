@@ -101,6 +101,17 @@ export type Fault =
     | { readonly kind: "column"; readonly table: Table }
     /** A migration puts a copy of a table, without its triggers, into its place; `init` runs later. */
     | { readonly kind: "rebuild"; readonly table: Table; readonly forMs: number }
+    /** The slot of the log is dropped, or the log has grown beyond its bound. */
+    | { readonly kind: "slot"; readonly isDropped: boolean }
+    /** A stand-by takes the place of the database, with or without its slots. */
+    | {
+      readonly kind: "failover";
+      readonly hasSlots: boolean;
+      readonly isSilent: boolean;
+      readonly downMs: number;
+    }
+    /** The log is sent late. */
+    | { readonly kind: "late"; readonly forMs: number }
   );
 
 /** The table of rows, or that of views. */
@@ -129,6 +140,8 @@ export interface Plan {
   readonly articles: readonly string[];
   /** SQLite, or the model of PostgreSQL. */
   readonly database: "sqlite" | "model";
+  /** Of the model: longest time between a commit in the log and its being seen by reads, in milliseconds. */
+  readonly commitMs: number;
   readonly latencyMs: number;
   readonly splitShare: number;
   /** When everything that went wrong is mended. */

@@ -236,7 +236,8 @@ export class Server {
 /** Returns what opens the database of an origin; undefined: the server itself. */
 function databaseOf({ kind }: Database): Parameters<typeof OriginThread.open>[3] {
   if (kind === "sqlite") return undefined;
-  return ({ dbTimeoutMs }) => Promise.resolve(new ModelBackend(dbTimeoutMs));
+  return ({ dbTimeoutMs, dbConnections }) =>
+    Promise.resolve(new ModelBackend(dbTimeoutMs, dbConnections));
 }
 
 /** A connection of a server: feeds its conversation, and sends the replies. */

@@ -100,7 +100,9 @@ class Simulation {
   readonly #viewsFile: string;
   /** Columns that migrations have added. */
   #columns = 0;
-  readonly #files = new DatabaseFiles();
+  readonly #files: DatabaseFiles;
+  /** The model of PostgreSQL, as it was started last. */
+  #model: ModelDatabase | null = null;
   /** Keeps the files of the database while no process has them open, and locks it. */
   readonly #other: DatabaseSync;
   readonly #applications: Application[] = [];
@@ -119,7 +121,8 @@ class Simulation {
 
   constructor(plan: Plan, folder: string, keepsTranscript: boolean) {
     this.#plan = plan;
-    this.#world = new World(plan.seed, keepsTranscript);
+    const world = this.#world = new World(plan.seed, keepsTranscript);
+    this.#files = new DatabaseFiles((count) => world.choose(count));
     const { latencyMs, splitShare } = plan;
     this.#network = new Network(this.#world, { latencyMs, splitShare });
     this.#database = `${folder}/rows.db`;
@@ -172,8 +175,9 @@ class Simulation {
     const { hosts, clients, applications, faults, healMs } = this.#plan;
     const world = this.#world;
     if (this.#plan.database === "model" && hosts.some(({ role }) => role === "origin")) {
+      const { commitMs } = this.#plan;
       this.#addHost({ name: DATABASE_HOST, rate: 1, bootMs: 0 }, (process) => {
-        new ModelDatabase(world, this.#network, process, this.#files);
+        this.#model = new ModelDatabase(world, this.#network, process, this.#files, commitMs);
       });
     }
     for (const plan of hosts) this.#addHost(plan, (process) => this.#serve(plan, process));
@@ -239,7 +243,10 @@ class Simulation {
       isStubborn,
       {
         articles: this.#plan.articles,
-        writeDirectly: (key, value) => this.#writeDirectly(key, value),
+        writeDirectly: (key, value, done) =>
+          this.#plan.database === "model"
+            ? this.#writeToModel(key, value, done)
+            : done(this.#writeDirectly(key, value)),
       },
     );
     this.#clients.push(client);
@@ -261,6 +268,12 @@ class Simulation {
       ).run(key, value);
     }
     return true;
+  }
+
+  #writeToModel(key: string, value: string, done: (isCommitted: boolean) => void): void {
+    const { process } = this.#hosts.get(DATABASE_HOST)!;
+    if (process === null || this.#model === null) done(false);
+    else this.#model.writeDirectly(key, value, done);
   }
 
   #committed(): Committed[] {
@@ -323,6 +336,7 @@ class Simulation {
     this.#network.endProcess(process, isSilent);
     // Bytes that were written and not synced are lost only with the host.
     if (isSilent) host.machine.disk.crash((bound) => this.#world.choose(bound));
+    if (host.name === DATABASE_HOST) this.#model = null;
     host.process = null;
     host.server = null;
   }
@@ -417,14 +431,55 @@ class Simulation {
       case "lock":
         return this.#lock(fault.forMs);
       case "column": {
+        if (this.#plan.database === "model") return this.#alterModel(fault.table);
         if (this.#other.isTransaction) return;
         const column = `more${this.#columns++}`;
         world.note("database", `gets a column ${column} of ${fault.table}`);
         return this.#other.exec(`ALTER TABLE ${fault.table} ADD COLUMN ${column} TEXT`);
       }
       case "rebuild":
+        if (this.#plan.database === "model") return this.#rebuildModel(fault.forMs);
         return this.#rebuild(fault.table, fault.forMs);
+      case "slot":
+        world.note("database", fault.isDropped ? "has its slot dropped" : "gives the log up");
+        this.#model?.endReaders();
+        return this.#files.wal.loseSlots(fault.isDropped);
+      case "failover": {
+        const { hasSlots } = fault;
+        this.#kill(this.#hosts.get(DATABASE_HOST)!, fault.isSilent);
+        world.note("database", `is replaced by a stand-by ${hasSlots ? "with" : "without"} slots`);
+        this.#files.wal.failOver(hasSlots);
+        return this.#mendAfter(fault.downMs, () => this.#start(DATABASE_HOST));
+      }
+      case "late": {
+        const { wal } = this.#files;
+        world.note("database", "does not send its log");
+        wal.delays++;
+        return this.#mendAfter(fault.forMs, () => {
+          world.note("database", "sends its log");
+          wal.delays--;
+          this.#model?.wakeReaders();
+        });
+      }
     }
+  }
+
+  #alterModel(table: Table): void {
+    this.#world.note("database", `has ${table} altered`);
+    this.#files.wal.alter(table === "kv");
+    this.#model?.wakeReaders();
+  }
+
+  #rebuildModel(forMs: number): void {
+    const { wal } = this.#files;
+    this.#world.note("database", "has kv rebuilt");
+    wal.rebuild();
+    this.#model?.wakeReaders();
+    this.#mendAfter(forMs, () => {
+      this.#world.note("database", "is prepared by init");
+      wal.publish();
+      this.#model?.wakeReaders();
+    });
   }
 
   /** Puts a copy of a table into its place, as migrations do that change a type; `init` runs after a time. */
