@@ -30,11 +30,15 @@ interface Article {
   readonly version: number;
 }
 
-/** Writes to the database without a server. @param done Called with whether the change is committed, perhaps later. */
+/**
+ * Writes to the database without a server.
+ *
+ * @param done Called, perhaps later, with the position to wait for, or `now`; null: nothing is committed.
+ */
 export type WriteDirectly = (
   key: string,
   value: string,
-  done: (isCommitted: boolean) => void,
+  done: (position: string | null) => void,
 ) => void;
 
 interface Pending {
@@ -43,7 +47,7 @@ interface Pending {
   readonly compared: number;
   readonly start: number;
   lines: [string, string][];
-  /** The update token of a `uput`; "": it has none yet. */
+  /** The update token of a `uput`; "": it has none yet. Of `direct`: what is waited for. */
   token: string;
   /** How often it was asked again. */
   attempts: number;
@@ -159,9 +163,11 @@ export class StockClient {
   #write(pending: Pending): void {
     const { request } = pending;
     this.#waiting++;
-    this.#writeDirectly(request.keys[0]!, valueOf(request), (isCommitted) => {
+    this.#writeDirectly(request.keys[0]!, valueOf(request), (position) => {
       this.#waiting--;
-      if (!isCommitted) return this.#sendAgain(pending, () => this.#write(pending));
+      if (position === null) return this.#sendAgain(pending, () => this.#write(pending));
+      // Programs that cannot ask for the position have the server do it.
+      pending.token = request.id % 2 === 0 ? position : "now";
       this.#again.push(pending);
       this.#ask();
     });
@@ -220,7 +226,7 @@ export class StockClient {
       case "list":
         return `get ${LIST}\r\n`;
       case "direct":
-        return `follow wait now ${FOLLOW_MS}\r\n`;
+        return `follow wait ${token} ${FOLLOW_MS}\r\n`;
     }
   }
 
@@ -284,11 +290,19 @@ export class StockClient {
     const lost = this.#pending.splice(0);
     for (const each of lost) {
       this.#world.met.add(`reply to ${replyName(each.request.kind, null)}`);
-      if (each.request.kind === "uput") this.#sendAgain(each);
-      else this.#record(each, each.request.keys, "unknown", null);
+      if (each.request.kind === "uput" || this.#mustFollow(each, "")) {
+        this.#sendAgain(each);
+        continue;
+      }
+      this.#record(each, each.request.keys, "unknown", null);
+      this.#askAgain();
     }
-    if (lost.length > 0) this.#askAgain();
     this.#world.timer(PAUSE_MS, this.#process, () => this.#ask());
+  }
+
+  /** Whether a change must be followed, and is not. */
+  #mustFollow({ request }: Pending, line: string): boolean {
+    return this.#isStubborn && request.kind === "direct" && line !== "OK";
   }
 
   /** Asks the request that failed again, if it must succeed. */
@@ -342,6 +356,10 @@ export class StockClient {
     );
     if (request.kind === "uput") {
       this.#putAnswer(pending, line);
+      return this.#ask();
+    }
+    if (this.#mustFollow(pending, line)) {
+      this.#sendAgain(pending);
       return this.#ask();
     }
     const isError = /ERROR/.test(line);

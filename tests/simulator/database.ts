@@ -409,23 +409,23 @@ export class ModelDatabase {
   /**
    * Writes a row as another program on the database's host does.
    *
-   * @param done Called when the transaction has ended, and with whether it was committed.
+   * @param done Called when the transaction has ended, with the position after it; null: it was rolled back.
    */
-  writeDirectly(key: string, value: string, done: (isCommitted: boolean) => void): void {
+  writeDirectly(key: string, value: string, done: (position: number | null) => void): void {
     let isOver = false;
-    let isCommitted = false;
+    let position: number | null = null;
     const end = (): void => {
       if (isOver) return;
       isOver = true;
       this.#process.atEnd.delete(end);
-      done(isCommitted);
+      done(position);
     };
     this.#process.atEnd.add(end);
     const random = (): number => this.#world.random();
     const commit = (transaction: Transaction): void => {
       const change = { key, value, tokenId: 0, flags: 0 };
-      isCommitted = true;
       this.#commitAs(transaction, [change], end);
+      position = this.#files.wal.end;
     };
     this.#wait(null, () => {
       const transaction = this.#lock(null, [key]);

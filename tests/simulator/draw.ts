@@ -1,5 +1,6 @@
 import { randomFrom } from "../support/random.ts";
 import { DATABASE_HOST } from "./database.ts";
+import { DIRECT_KEY } from "./rows_check.ts";
 import type { ClientPlan, Fault, HostPlan, ItemRequest, Plan, Request, Size } from "./plan.ts";
 
 const COMMON_FAULTS = ["kill", "stop", "cut", "reset", "silence", "slow"] as const;
@@ -106,13 +107,17 @@ class Draw {
     const memberMs = this.of([200, 500, 2000]);
     const hosts = this.#hosts(memberMs);
     const database = this.of(["sqlite", "model"] as const);
-    const follows = this.has(0.4);
+    const follows = this.has(database === "model" ? 0.5 : 0.4);
     const hasViews = follows && database === "sqlite" && this.has(0.6);
-    const commitMs = follows && database === "model" ? this.of([0.2, 2, 50]) : 0;
+    const commitMs = follows && database === "model" ? this.of([0.2, 20, 200]) : 0;
     const articles = hasViews ? ["a0", "a1", "a2"].slice(0, this.of([1, 2, 3])) : [];
     this.#features.push(database, ...follows ? ["follow"] : [], ...hasViews ? ["views"] : []);
-    const letter = follows ? "d" : "k";
-    const keys = Array.from({ length: this.of([1, 2, 4, 8, 16]) }, (_, at) => `${letter}${at}`);
+    // Rows that no other program writes are atomic, whether the log is followed or not.
+    const letters = !follows ? "k" : database === "model" ? "dk" : "d";
+    const keys = Array.from(
+      { length: this.of([1, 2, 4, 8, 16]) },
+      (_, at) => `${letters[at % letters.length]}${at}`,
+    );
     const clientCount = this.of([4, 8, 8, 16, 32]);
     const pauseMs = memberMs * this.of([0.02, 0.1, 0.5]);
     const perClient = Math.ceil(requests / clientCount);
@@ -318,7 +323,7 @@ class Draw {
       case "list":
         return [];
       case "direct":
-        return [this.of([...keys, ...articles])];
+        return [this.of([...keys, ...articles].filter((key) => DIRECT_KEY.test(key)))];
       default:
         return [this.of(keys)];
     }

@@ -243,10 +243,10 @@ class Simulation {
       isStubborn,
       {
         articles: this.#plan.articles,
-        writeDirectly: (key, value, done) =>
-          this.#plan.database === "model"
-            ? this.#writeToModel(key, value, done)
-            : done(this.#writeDirectly(key, value)),
+        writeDirectly: (key, value, done) => {
+          if (this.#plan.database === "model") this.#writeToModel(key, value, done);
+          else done(this.#writeDirectly(key, value) ? "now" : null);
+        },
       },
     );
     this.#clients.push(client);
@@ -270,10 +270,11 @@ class Simulation {
     return true;
   }
 
-  #writeToModel(key: string, value: string, done: (isCommitted: boolean) => void): void {
-    const { process } = this.#hosts.get(DATABASE_HOST)!;
-    if (process === null || this.#model === null) done(false);
-    else this.#model.writeDirectly(key, value, done);
+  #writeToModel(key: string, value: string, done: (position: string | null) => void): void {
+    if (this.#model === null) return done(null);
+    this.#model.writeDirectly(key, value, (position) => {
+      done(position === null ? null : `${position}`);
+    });
   }
 
   #committed(): Committed[] {
@@ -523,8 +524,10 @@ class Simulation {
     const nodes = hosts.filter(({ role }) => role === "node").map((node) => [node]);
     // A stand-by serves nothing: one of the origins does.
     const groups = origins.length === 0 ? [] : [origins, ...nodes];
-    const { articles } = this.#plan;
+    const { articles, follows } = this.#plan;
+    const written = follows ? keys.filter((key) => DIRECT_KEY.test(key)) : [];
     const probes = [
+      ...written.map((key) => ({ kind: "direct" as const, keys: [key] })),
       ...keys.map((key) => ({ kind: "gets" as const, keys: [key] })),
       ...articles.map((key) => ({ kind: "view" as const, keys: [key] })),
     ];
