@@ -51,6 +51,9 @@ const WEIGHTS: Readonly<Record<Request["kind"], number>> = {
   list: 1,
 };
 
+/** How much more often they are asked for where the log has what matters. */
+const LOGGED_DIRECTS = 3;
+
 const READS: ReadonlySet<string> = new Set(["get", "gets", "getMany", "uget", "view", "list"]);
 /** Clocks that drift: together they differ by less than `--member-drift`. */
 const RATES = [0.955, 1, 1.045];
@@ -109,6 +112,7 @@ class Draw {
     const database = this.of(["sqlite", "model"] as const);
     const follows = this.has(database === "model" ? 0.5 : 0.4);
     const hasViews = follows && database === "sqlite" && this.has(0.6);
+    const lossShare = follows && database === "model" ? this.of([0, 0.002, 0.02]) : 0;
     const commitMs = follows && database === "model" ? this.of([0.2, 20, 200]) : 0;
     const articles = hasViews ? ["a0", "a1", "a2"].slice(0, this.of([1, 2, 3])) : [];
     this.#features.push(database, ...follows ? ["follow"] : [], ...hasViews ? ["views"] : []);
@@ -126,6 +130,7 @@ class Draw {
     const clients = this.#clients(clientCount, perClient, pauseMs, served, keys, {
       follows,
       articles,
+      database,
     });
     const names = [
       ...hosts.map(({ name }) => name),
@@ -143,6 +148,7 @@ class Draw {
       ...this.#common(faults),
       hosts: served,
       database,
+      lossShare,
       commitMs,
       follows,
       articles,
@@ -197,6 +203,7 @@ class Draw {
       ...this.#common(faults),
       hosts,
       database: "model",
+      lossShare: 0,
       commitMs: 0,
       follows: false,
       articles: [],
@@ -276,15 +283,19 @@ class Draw {
     pauseMs: number,
     hosts: readonly HostPlan[],
     keys: readonly string[],
-    { follows, articles }: Pick<Plan, "follows" | "articles">,
+    { follows, articles, database }: Pick<Plan, "follows" | "articles" | "database">,
   ): readonly ClientPlan[] {
     const kinds = new Set<Request["kind"]>(this.some(REQUEST_KINDS)).add("get").add("set");
     if (follows) kinds.add("direct");
     if (articles.length > 0) kinds.add("view").add("list");
     this.#features.push(`requests=${[...kinds].join("+")}`);
     const writes = this.of([0.1, 0.5, 1]);
+    const directs = database === "model" ? LOGGED_DIRECTS : 1;
     const weights = [...kinds].map((kind) => (
-      [kind, WEIGHTS[kind] * (READS.has(kind) ? 1 : writes)] as const
+      [
+        kind,
+        WEIGHTS[kind] * (READS.has(kind) ? 1 : writes) * (kind === "direct" ? directs : 1),
+      ] as const
     ));
     const total = weights.reduce((sum, [, weight]) => sum + weight, 0);
     const kindOf = (): Request["kind"] => {

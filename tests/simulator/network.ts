@@ -6,6 +6,8 @@ export interface NetworkOptions {
   readonly latencyMs: number;
   /** Share of writes that arrive in several pieces. */
   readonly splitShare: number;
+  /** Share of packets that are lost once, and sent again. */
+  readonly lossShare: number;
 }
 
 /** What one end of a connection is told. */
@@ -27,6 +29,8 @@ interface Listener {
 
 /** Between tries of a sender that gets no answer. */
 const RETRY_MS = 20;
+/** Before a packet that was lost is sent again. */
+const RESEND_MS = 200;
 /** A connection without an answer for so long breaks. */
 const GIVE_UP_MS = 15_000;
 
@@ -188,8 +192,10 @@ export class Network {
 
   /** When a packet that is sent now arrives. */
   arrivalMs(): number {
-    const { latencyMs } = this.options;
-    return this.#world.nowMs + this.slownessMs + latencyMs * (1 + this.#world.random());
+    const { latencyMs, lossShare } = this.options;
+    const { nowMs, random } = this.#world;
+    const lossMs = lossShare > 0 && random() < lossShare ? RESEND_MS : 0;
+    return nowMs + this.slownessMs + lossMs + latencyMs * (1 + random());
   }
 
   /** Splits what is sent at once into the pieces that arrive. */

@@ -144,6 +144,8 @@ export interface Plan {
   readonly commitMs: number;
   readonly latencyMs: number;
   readonly splitShare: number;
+  /** Share of packets that are sent twice, since the first one is lost. */
+  readonly lossShare: number;
   /** When everything that went wrong is mended. */
   readonly healMs: number;
   readonly keys: readonly string[];

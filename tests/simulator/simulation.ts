@@ -123,8 +123,8 @@ class Simulation {
     this.#plan = plan;
     const world = this.#world = new World(plan.seed, keepsTranscript);
     this.#files = new DatabaseFiles((count) => world.choose(count));
-    const { latencyMs, splitShare } = plan;
-    this.#network = new Network(this.#world, { latencyMs, splitShare });
+    const { latencyMs, splitShare, lossShare } = plan;
+    this.#network = new Network(this.#world, { latencyMs, splitShare, lossShare });
     this.#database = `${folder}/rows.db`;
     this.#other = new DatabaseSync(this.#database, { timeout: 0 });
     this.#viewsFile = `${folder}/views.jsonc`;
