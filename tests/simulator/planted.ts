@@ -68,6 +68,8 @@ export const PLANTED: readonly Fault[] = [
   ]),
   ...faults("lib/rows/flows/log_flow.ts", NO_TESTS, [
     ["a followed change is not deleted", "    yield* expel(changes);", ""],
+    ["a change counts as followed before it is deleted everywhere", '    yield* expel(changes);\n    yield* step({ kind: "confirm", position: changes.position });', '    yield* step({ kind: "confirm", position: changes.position });\n    yield* expel(changes);'],
+    ["a gap in the log leaves caches as they are", "if (!isWhole) {", "if (!isWhole && isWhole) {"],
   ]),
   ...faults("lib/rows/nodes/node_server.ts", NO_TESTS, [
     ["a followed change is not deleted in nodes", "this.#deleteInNodes({ keys: freedKeys, prefixes })", "this.#deleteInNodes({ keys: writers ? freedKeys : [], prefixes })"],
@@ -75,6 +77,17 @@ export const PLANTED: readonly Fault[] = [
   ]),
   ...faults("lib/rows/follow/follower.ts", NO_TESTS, [
     ["a wait for a change ends between two logs", "if (!this.#isBetweenLogs && position <= this.#position) return true;", "if (this.#isBetweenLogs || position <= this.#position) return true;"],
+  ]),
+  ...faults("lib/databases/postgres/change_stream.ts", NO_TESTS, [
+    ["changes count as followed before reads see them", "await this.#waitUntilVisible(xids);", ""],
+    ["a position is confirmed when its changes are received", "    this.#connection!.report(this.#confirmed, true);\n    this.#looking", "    this.#connection!.report(this.#received, true);\n    this.#looking"],
+    ["a transaction takes the place of the one before", "this.#changed.merge(commit.changed);", "this.#changed = commit.changed;"],
+    ["DDL in the log is not looked at", "if (concernsCatalog) await this.#checkCatalog();", ""],
+  ]),
+  ...faults("lib/databases/postgres/slot.ts", NO_TESTS, [
+    ["a new slot does not wait for commits that reads do not see", "for good.\n    await endOfTransactions(session);", "for good."],
+    ["a slot that has lost changes is read on", 'if (state["wal_status"] === "lost") {', 'if (state["wal_status"] === "never") {'],
+    ["a slot that is made anew has no gap", 'BigInt(made!["confirmed"] as string);\n    return { ...before, place, gap, confirmed };', 'BigInt(made!["confirmed"] as string);\n    return { ...before, place, gap: null, confirmed };'],
   ]),
   ...faults("lib/client/flows/put.ts", NO_TESTS, [
     ["put does not invalidate after its commit", "return { result, unfinished: yield* invalidateFlow(keys, limitMs) };", "return { result, unfinished: undefined };"],
