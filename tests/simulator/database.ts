@@ -135,8 +135,8 @@ interface Transaction {
 
 /**
  * A model of PostgreSQL, as far as an origin uses it: sessions, transactions with locks, the advisory lock of the
- * active origin, the log and its slots. A commit is on the disk at once, and seen by reads a little later; its reply may
- * be lost.
+ * active origin, the log and its slots. A commit is on the disk at once, and reads see it a little later; its reply
+ * may be lost.
  */
 export class ModelDatabase {
   readonly #world: World;

@@ -85,7 +85,6 @@ export const PLANTED: readonly Fault[] = [
     ["DDL in the log is not looked at", "if (concernsCatalog) await this.#checkCatalog();", ""],
   ]),
   ...faults("lib/databases/postgres/slot.ts", NO_TESTS, [
-    ["a new slot does not wait for commits that reads do not see", "for good.\n    await endOfTransactions(session);", "for good."],
     ["a slot that has lost changes is read on", 'if (state["wal_status"] === "lost") {', 'if (state["wal_status"] === "never") {'],
     ["a slot that is made anew has no gap", 'BigInt(made!["confirmed"] as string);\n    return { ...before, place, gap, confirmed };', 'BigInt(made!["confirmed"] as string);\n    return { ...before, place, gap: null, confirmed };'],
   ]),

@@ -34,7 +34,7 @@ function text({ end }: LogRecord, content: string): Uint8Array {
   return message("M", [1, 1], [8, end], `${MESSAGE_PREFIX}\0`, [4, content.length], content);
 }
 
-/** Returns the messages of a transaction, as the plugin pgoutput sends them. @param describes Whether the table is new. */
+/** Returns a transaction's messages, as pgoutput sends them. @param describes Whether they describe the table, too. */
 export function messagesOf(record: LogRecord, describes: boolean): Uint8Array[] {
   const { xid, end, keys, hasDdl } = record;
   return [
