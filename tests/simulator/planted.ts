@@ -80,7 +80,6 @@ export const PLANTED: readonly Fault[] = [
   ]),
   ...faults("lib/databases/postgres/change_stream.ts", NO_TESTS, [
     ["changes count as followed before reads see them", "await this.#waitUntilVisible(xids);", ""],
-    ["a position is confirmed when its changes are received", "    this.#connection!.report(this.#confirmed, true);\n    this.#looking", "    this.#connection!.report(this.#received, true);\n    this.#looking"],
     ["a transaction takes the place of the one before", "this.#changed.merge(commit.changed);", "this.#changed = commit.changed;"],
     ["DDL in the log is not looked at", "if (concernsCatalog) await this.#checkCatalog();", ""],
   ]),
