@@ -94,36 +94,42 @@ export class ReplicationConnection {
    * @throws The server's error, also when the statement takes longer than `timeoutMs`. LostError: there was no answer.
    */
   async query(text: string): Promise<Readonly<Record<string, unknown>>> {
-    const timeoutMs = this.#timeoutMs;
+    return await this.#inTime(async () => {
+      await this.#sql.unsafe(`SET statement_timeout = ${this.#timeoutMs}`);
+      const [row] = await this.#sql.unsafe(text);
+      return row!;
+    });
+  }
+
+  /** A host that has vanished ends no statement. @throws LostError: there was no answer. */
+  async #inTime<Result>(ask: () => Promise<Result>): Promise<Result> {
+    const limitMs = this.#timeoutMs + END_MS;
     let isLate = false;
-    // A host that has vanished ends no statement.
     const timer = setTimeout(() => {
       isLate = true;
       void this.#sql.end({ timeout: 0 });
-    }, timeoutMs + END_MS);
+    }, limitMs);
     try {
-      await this.#sql.unsafe(`SET statement_timeout = ${timeoutMs}`);
-      const [row] = await this.#sql.unsafe(text);
-      return row!;
+      return await ask();
     } catch (error) {
-      throw isLate
-        ? new LostError(`the database did not answer within ${timeoutMs + END_MS} ms`)
-        : error;
+      throw isLate ? new LostError(`the database did not answer within ${limitMs} ms`) : error;
     } finally {
       clearTimeout(timer);
     }
   }
 
-  /** Has the server send its log from the position that the slot has confirmed. @throws The server's error. */
+  /** Has the server send its log from the position that the slot has confirmed. @throws As `query`. */
   async start(
     { slot, publication, hasMessages }: LogPlace,
     receiver: LogReceiver,
   ): Promise<void> {
     try {
       const messages = hasMessages ? ", messages 'true'" : "";
-      const stream = await this.#sql.unsafe(
-        `START_REPLICATION SLOT ${slot} LOGICAL 0/0 (proto_version '1', publication_names '${publication}'${messages})`,
-      ).writable() as Duplex;
+      const start =
+        `START_REPLICATION SLOT ${slot} LOGICAL 0/0 (proto_version '1', publication_names '${publication}'${messages})`;
+      const stream = await this.#inTime(() =>
+        this.#sql.unsafe(start).writable() as Promise<Duplex>
+      );
       this.#stream = stream;
       stream.on("data", (chunk: Uint8Array) => this.#take(chunk, receiver));
       stream.on("error", (error) => receiver.ended(reasonOf(error)));

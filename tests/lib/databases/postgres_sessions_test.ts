@@ -2,6 +2,8 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { openPostgres, type PostgresBackend } from "../../../lib/databases/postgres/backend.ts";
 import { Session } from "../../../lib/databases/postgres/session.ts";
 import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";
+import { Views } from "../../../lib/databases/views/view.ts";
+import { latin1Text } from "../../../store/base/bytes.ts";
 import { sharedPostgres, testDatabases } from "../../support/servers/databases.ts";
 import { Relay } from "../../support/servers/relay.ts";
 import { until } from "../../support/servers/server_process.ts";
@@ -77,6 +79,27 @@ testDatabases(
   },
   ["PostgreSQL"],
 );
+
+testDatabases("a log whose host vanishes before it is sent ends with a reason", async ({ url }) => {
+  const relayed = new URL(url);
+  using relay = new Relay(Number(relayed.port));
+  relayed.port = `${relay.port}`;
+  await withBackend(relayed.href, async (backend) => {
+    await backend.prepareChanges(Views.NONE);
+    const stream = await backend.openChanges(true);
+    relay.passage = (bytes) => {
+      if (latin1Text(bytes).includes("START_REPLICATION")) relay.vanishTo(relay.target);
+      return "pass";
+    };
+    const reason = "the database did not answer within 1500 ms";
+    await assertRejects(() => stream.begin(), Error, reason);
+    await stream.close();
+    relay.passage = () => "pass";
+    const next = await backend.openChanges(false);
+    await next.begin();
+    await next.close();
+  });
+}, ["PostgreSQL"]);
 
 testDatabases("a takeover that another user locks out says so", async ({ url }) => {
   const server = await sharedPostgres();

@@ -96,6 +96,7 @@ export class Relay implements Disposable {
       if (pair.hasVanished) continue;
       const bytes = buffer.slice(0, length);
       const passage = this.passage(bytes);
+      if (pair.hasVanished) continue;
       if (passage === "strand") {
         pair.isStranded = true;
         return this.#close(pair.client);
