@@ -266,6 +266,7 @@ export class PostgresBackend implements Backend {
         this.#views,
         breaks,
         this.#hasTemporarySlot,
+        this.#changes?.appliedTo ?? null,
       );
       // What is read after everything was emptied must come from this server.
       if (changes.gap !== null) this.#pool.renew();

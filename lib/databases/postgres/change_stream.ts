@@ -15,6 +15,7 @@ import { PUBLICATION } from "./publication.ts";
 import type { Followed } from "./catalog_state.ts";
 import { type LogReceiver, ReplicationConnection } from "./replication.ts";
 import {
+  checkConfirmed,
   checkPublished,
   followOthers,
   forgetPlace,
@@ -82,6 +83,7 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     views: FollowedViews,
     warning: string | null,
     connection: ReplicationConnection | undefined,
+    appliedTo: bigint | null,
   ) {
     this.warning = warning;
     this.#connection = connection;
@@ -89,11 +91,8 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     this.#slot = slot;
     this.#views = views;
     this.#reader = new PgoutputReader(slot.rows, () => this.#views.followed.mapping);
-    this.#received =
-      this.#taken =
-      this.#confirmed =
-      this.#end =
-        slot.confirmed;
+    this.#received = this.#taken = this.#end = slot.confirmed;
+    this.#confirmed = slot.gap === null && appliedTo !== null ? appliedTo : slot.confirmed;
   }
 
   /**
@@ -101,6 +100,7 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
    *
    * @param isGap Whether values may be old, whatever the log has.
    * @param isTemporary Whether the slot ends with the stream.
+   * @param appliedTo The position up to which the stream before was applied; null: there was none.
    * @throws When the log cannot be followed, with the remedy. LogBusyError names a transaction.
    */
   static async open(
@@ -110,6 +110,7 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     views: FollowedViews,
     isGap: boolean,
     isTemporary: boolean,
+    appliedTo: bigint | null = null,
   ): Promise<PostgresChanges> {
     const connection = isTemporary ? new ReplicationConnection(pool.settings) : undefined;
     try {
@@ -123,7 +124,7 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
         const slot = await makeTemporarySlot(session, connection, names, views.followed, evicts);
         return [slot, null] as const;
       }, STATEMENTS_IN_OPENING);
-      return new PostgresChanges(pool, slot, views, warning, connection);
+      return new PostgresChanges(pool, slot, views, warning, connection, appliedTo);
     } catch (error) {
       await connection?.close();
       // A new slot waits for all transactions that are open, however long they are.
@@ -163,6 +164,11 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     throw new Error(reason);
   }
 
+  /** Everything before it is applied; after a gap, when everything is emptied. */
+  get appliedTo(): bigint {
+    return this.#confirmed;
+  }
+
   get endPosition(): bigint {
     return this.#end;
   }
@@ -182,6 +188,9 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
       this.#connection = await ReplicationConnection.open({ ...settings, ...place }, this);
     } else {
       await this.#connection.start(place, this);
+    }
+    if (this.#slot.place !== null) {
+      await this.#pool.use((session) => checkConfirmed(session, this.#slot, this.#confirmed));
     }
     this.#heardMs = performance.now();
     this.#reporter = setInterval(() => this.#report(), REPORT_MS);

@@ -317,6 +317,24 @@ export async function flushToEnd(session: Session): Promise<LogEnd> {
   return await readEnd(session);
 }
 
+/**
+ * Records a gap if the slot has confirmed more than this server has: another one has read the log meanwhile. Once the
+ * log is sent to this server, nobody else can.
+ *
+ * @param confirmed The position up to which this server has applied the log.
+ * @throws The gap.
+ */
+export async function checkConfirmed(
+  session: Session,
+  { name }: Slot,
+  confirmed: bigint,
+): Promise<void> {
+  const [state] = await session.query(SLOT_STATE, [name]);
+  if (state !== undefined && BigInt(state["confirmed"] as string) <= confirmed) return;
+  await forgetPlace(session);
+  throw new Error(`another server has read the log of the replication slot ${name}`);
+}
+
 /** Returns the bytes of the log that the slot retains. */
 export async function readRetained(session: Session, { name }: Slot): Promise<number> {
   const [state] = await session.query(SLOT_STATE, [name]);

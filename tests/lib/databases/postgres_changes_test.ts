@@ -12,6 +12,7 @@ import { until } from "../../support/servers/server_process.ts";
 const MANY = 12_000;
 
 interface Parts {
+  readonly url: string;
   readonly backend: PostgresBackend;
   readonly execute: (sql: string) => Promise<string>;
 }
@@ -27,7 +28,7 @@ function testChanges(
     const backend = await openPostgres(url, DEFAULT_TABLE, settings);
     try {
       await backend.prepareChanges(Views.NONE);
-      await test({ backend, execute: (sql) => server.execute(sql, url) });
+      await test({ url, backend, execute: (sql) => server.execute(sql, url) });
     } finally {
       await backend.close();
     }
@@ -238,3 +239,49 @@ testChanges("a temporary slot that has ended before the begin is made anew", asy
   await (await backend.openChanges(false)).close();
   await until(async () => await slots() === "0");
 }, true);
+
+testChanges(
+  "what another server has confirmed is a gap, before a stream begins or is opened again",
+  async ({
+    url,
+    backend,
+    execute,
+  }) => {
+    const add = (key: string): Promise<string> =>
+      execute(`INSERT INTO kv (key) VALUES ('${key}'::bytea)`);
+    /** Another server takes the slot, and confirms a change. */
+    const steal = async (key: string): Promise<void> => {
+      const settings = { connectionsMax: 2, timeoutMs: 20_000 };
+      const other = await openPostgres(url, DEFAULT_TABLE, settings);
+      try {
+        const stolen = await openStream(other);
+        await add(key);
+        const { position } = (await takeUntil(stolen, key)).at(-1)!;
+        stolen.confirm(position);
+        const confirmed = `SELECT confirmed_flush_lsn - '0/0' >= ${position} ` +
+          "FROM pg_replication_slots WHERE database = current_database()";
+        await until(async () => await execute(confirmed) === "t");
+        await stolen.close();
+      } finally {
+        await other.close();
+      }
+    };
+    const first = await openStream(backend);
+    await add("own");
+    const [own] = await takeUntil(first, "own");
+    first.confirm(own!.position);
+    await first.close();
+    await steal("between two streams");
+    const again = await backend.openChanges(false);
+    assertEquals(again.gap, null);
+    await assertRejects(() => again.begin(), Error, "another server has read the log");
+    await again.close();
+    const emptied = await openStream(backend);
+    assertMatch(emptied.gap!, /the log was not followed before/);
+    await emptied.close();
+    const late = await backend.openChanges(false);
+    await steal("between opening and beginning");
+    await assertRejects(() => late.begin(), Error, "another server has read the log");
+    await late.close();
+  },
+);
