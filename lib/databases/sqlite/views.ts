@@ -158,6 +158,8 @@ function inspectViews(
   views: Views,
   names: TableNames,
 ): { inspected: Prepared[]; broken: BrokenView[] } {
+  // EXPLAIN plans with the schema that the connection knows; executing a statement reads a changed one.
+  database.prepare("SELECT count(*) FROM sqlite_schema").get();
   const broken: BrokenView[] = [];
   const inspected = views.all.map((view) =>
     inspect(database, view, names, (reason) => broken.push({ view, reason }))

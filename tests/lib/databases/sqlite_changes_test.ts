@@ -205,6 +205,24 @@ Deno.test("a view that cannot be read from its tables any more is broken, and th
     PRODUCT,
   ));
 
+Deno.test("a view whose table was rebuilt, with its triggers, is not broken", () =>
+  withFile(
+    async ({ views, other, open }) => {
+      const triggers = other.prepare(
+        "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'product'",
+      ).all().map(({ sql }) => `${sql};`);
+      assert(triggers.length > 0);
+      other.exec(
+        `BEGIN; ${PRODUCT.replace("product", "copied")} DROP TABLE product;` +
+          `ALTER TABLE copied RENAME TO product; ${triggers.join("")} COMMIT`,
+      );
+      await (await open()).close();
+      assertEquals(views!.broken, []);
+    },
+    BY_SHELF,
+    PRODUCT,
+  ));
+
 Deno.test("views that are refused change nothing: the log is opened with the triggers of those before", () =>
   withFile(
     async ({ backend, other, open }) => {
