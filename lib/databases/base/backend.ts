@@ -207,6 +207,8 @@ export interface Backend {
   /**
    * Returns the end of the log: every transaction whose commit has returned is before it, also one that did not wait
    * for the disk.
+   *
+   * @throws Also when the log that is read may lack changes, until it has ended.
    */
   endOfLog(): Promise<bigint>;
   /** As `endOfLog`, without writing to the log: commits that did not wait for the disk may be behind it. */

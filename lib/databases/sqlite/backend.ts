@@ -64,6 +64,8 @@ export class SqliteBackend implements Backend {
   readonly #names: TableNames;
   /** Whether triggers note changes of the table. */
   #isFollowed = false;
+  /** The log that was opened last. */
+  #changes: SqliteChanges | null = null;
   /** Views whose tables have triggers. */
   #views = Views.NONE;
   #prepared: SqliteViews | null = null;
@@ -167,6 +169,7 @@ export class SqliteBackend implements Backend {
       // Tables may be others since.
       this.#prepared?.inspect();
       this.#isFollowed = true;
+      this.#changes = changes;
       return changes;
     });
   }
@@ -174,13 +177,20 @@ export class SqliteBackend implements Backend {
   endOfLog(): Promise<bigint> {
     return Promise.resolve().then(() => {
       this.#checkFiles();
-      const row = this.#database.prepare(END_OF_LOG).get();
-      return BigInt(row!["id"] as number);
+      this.#changes?.requireSchema();
+      return this.#endOfLog();
     });
   }
 
   endOfLogOnDisk(): Promise<bigint> {
-    return this.endOfLog();
+    return Promise.resolve().then(() => {
+      this.#checkFiles();
+      return this.#endOfLog();
+    });
+  }
+
+  #endOfLog(): bigint {
+    return BigInt(this.#database.prepare(END_OF_LOG).get()!["id"] as number);
   }
 
   async prepareChanges(views: Views): Promise<readonly string[]> {

@@ -112,6 +112,12 @@ export class SqliteChanges implements ChangeStream {
     }
   }
 
+  /** @throws When the log that is read may lack changes: a table has lost its triggers, and nobody has looked since. */
+  requireSchema(): void {
+    if (this.#isClosed || this.#schemaNow === this.#schemaVersion) return;
+    throw new Error("the schema has changed, and the log begins anew: ask again");
+  }
+
   get #schemaNow(): number {
     return this.#schema.get()!["schema_version"] as number;
   }

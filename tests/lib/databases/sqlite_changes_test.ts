@@ -190,6 +190,19 @@ Deno.test("a log that is read ends with a change of the schema, and names a trig
   }
 });
 
+Deno.test("the end of a log that may lack changes is not known until the log has ended", () =>
+  withFile(async ({ backend, other, open }) => {
+    const stream = await open();
+    await stream.begin();
+    assertEquals(await backend.endOfLog(), 0n);
+    other.exec("DROP TRIGGER leased_change_inserted_kv");
+    other.prepare(INSERT).run("unnoticed");
+    await assertRejects(() => backend.endOfLog(), Error, "the schema has changed");
+    assertEquals(await backend.endOfLogOnDisk(), 0n);
+    await stream.close();
+    assertEquals(await backend.endOfLog(), 0n);
+  }));
+
 Deno.test("a view that cannot be read from its tables any more is broken, and the log goes on", () =>
   withFile(
     async ({ views, other, open }) => {
