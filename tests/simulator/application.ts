@@ -10,8 +10,14 @@ import { type ItemHistory } from "./items_check.ts";
 import type { ApplicationPlan, ItemRequest } from "./plan.ts";
 import type { Process, World } from "./world.ts";
 
-/** Longest way of a statement to the application's database, and back. */
+/** Longest way of a statement to the application's database, and back: of most, and of some. */
 const WAY_MS = 5;
+const SLOW_WAY_MS = 500;
+/** Share of replies that are slow, and of those to statements that took long. */
+const SLOW_REPLIES = 0.05;
+const SLOW_LATE_REPLIES = 0.5;
+/** Longest time until an application asks for an outcome that it has not learnt. */
+const ASK_MS = 200;
 /** How late a commit may take effect whose session was lost. */
 const LATE_MS = 100;
 /** The database has not said whether it has committed. */
@@ -29,8 +35,17 @@ export class Application {
   #next = 0;
   #isFinishing = false;
 
+  /** Told how long a commit takes that begins under a token. */
+  readonly noteCommit: (commitMs: number) => void;
+
   /** @param rows The database that all applications share: versions. */
-  constructor(plan: ApplicationPlan, rows: Map<string, number>, history: ItemHistory) {
+  constructor(
+    plan: ApplicationPlan,
+    rows: Map<string, number>,
+    history: ItemHistory,
+    noteCommit: (commitMs: number) => void,
+  ) {
+    this.noteCommit = noteCommit;
     this.plan = plan;
     this.#rows = rows;
     this.history = history;
@@ -143,7 +158,9 @@ export class ApplicationProcess {
     const world = this.#world;
     world.after(lateMs + WAY_MS * world.random(), world.nobody, () => {
       const result = act();
-      world.after(WAY_MS * world.random(), this.#process, () => resolve(result));
+      const slowShare = lateMs > 0 ? SLOW_LATE_REPLIES : SLOW_REPLIES;
+      const wayMs = world.random() < slowShare ? SLOW_WAY_MS : WAY_MS;
+      world.after(wayMs * world.random(), this.#process, () => resolve(result));
     });
     return promise;
   }
@@ -167,6 +184,7 @@ export class ApplicationProcess {
     const commit = async (): Promise<void> => {
       this.#world.met.add(`request ${putName(form, outcome)}`);
       if (outcome === "rolledBack") throw new RolledBackError("a conflict");
+      if (form === "tokens" && outcome !== "late") this.#application.noteCommit(commitMs);
       const made = this.#ask(
         () => version = this.#application.commit(key, this.#clock.tick()),
         outcome === "late" ? LATE_MS : commitMs,
@@ -186,7 +204,7 @@ export class ApplicationProcess {
       if (form === "leases" && error instanceof LostReply) finished();
       if (error instanceof OutcomeUnknownError) return await this.#resolve(error, finished);
       if (error instanceof UnfinishedError) {
-        await error.retry();
+        await this.#repeat(error.retry);
         return finished();
       }
       throw error;
@@ -196,9 +214,23 @@ export class ApplicationProcess {
 
   async #resolve(error: OutcomeUnknownError, finished: () => void): Promise<void> {
     // By then the database has ended the session, and with it the transaction.
-    await this.#pause(LATE_MS + WAY_MS);
-    await error.resolve();
+    await this.#pause(LATE_MS + WAY_MS + ASK_MS * this.#world.random());
+    await this.#repeat(error.resolve);
     finished();
+  }
+
+  /** Does again what servers have not confirmed, until they do: a key whose token stays out is never cached. */
+  async #repeat(act: () => Promise<unknown>): Promise<void> {
+    for (;;) {
+      try {
+        return void await act();
+      } catch (error) {
+        if (!(error instanceof UnfinishedError || error instanceof OutcomeUnknownError)) {
+          throw error;
+        }
+      }
+      await this.#pause(ASK_MS);
+    }
   }
 
   async #lock(key: string): Promise<void> {

@@ -2,10 +2,16 @@ import { latin1Bytes, latin1Text } from "../../store/base/bytes.ts";
 import type { History, Operation } from "./history.ts";
 import { replyName } from "./coverage.ts";
 import type { End, Network, Receiver } from "./network.ts";
-import type { ClientPlan, Request } from "./plan.ts";
+import { type ClientPlan, READS, type Request } from "./plan.ts";
 import { PORT } from "./server.ts";
 import type { Event, Process, World } from "./world.ts";
 
+/**
+ * Share of failures after which a client goes to the next server: of writes, and of reads. Those that stay see what a
+ * server still answers that the others have given up.
+ */
+const TURN_SHARE = 0.4;
+const READ_TURN_SHARE = 0.05;
 /** Pause after an error, before the next request. */
 const PAUSE_MS = 20;
 /** The longest pause. */
@@ -248,7 +254,7 @@ export class StockClient {
       isOver = true;
       late.isCancelled = true;
       this.#isConnecting = false;
-      this.#host = (this.#host + 1) % hosts.length;
+      this.#turn();
       this.#world.timer(PAUSE_MS, this.#process, () => this.#ask());
     };
     const giveUp = this.#network.connect(this.#process, address, (end) => {
@@ -279,6 +285,23 @@ export class StockClient {
     this.#timer = this.#world.timer(patienceMs, this.#process, () => this.#lose("silent"));
   }
 
+  /** Whether it tries another server, after a request has failed. */
+  #isTired({ request }: Pending): boolean {
+    return this.#world.random() < (READS.has(request.kind) ? READ_TURN_SHARE : TURN_SHARE);
+  }
+
+  /** Goes to the next server, unless it waits for a reply of this one. */
+  #leave(): void {
+    if (this.#pending.length > 0 || this.#end === null) return;
+    this.#end.reset();
+    this.#end = null;
+    this.#turn();
+  }
+
+  #turn(): void {
+    this.#host = (this.#host + 1) % this.#plan.hosts.length;
+  }
+
   /** The connection is gone: what was asked has an unknown outcome. */
   #lose(why: string): void {
     const end = this.#end;
@@ -287,6 +310,8 @@ export class StockClient {
     end.reset();
     if (this.#timer !== undefined) this.#timer.isCancelled = true;
     this.#world.note(this.#plan.name, `loses its connection: ${why}`);
+    const [first] = this.#pending;
+    if (why === "silent" && first !== undefined && this.#isTired(first)) this.#turn();
     const lost = this.#pending.splice(0);
     for (const each of lost) {
       this.#world.met.add(`reply to ${replyName(each.request.kind, null)}`);
@@ -367,6 +392,7 @@ export class StockClient {
       const isUnknown = UNKNOWN.test(line) || request.kind === "direct";
       this.#record(pending, request.keys, isUnknown ? "unknown" : "failed", null);
       this.#askAgain();
+      if (this.#isTired(pending)) this.#leave();
       return this.#ask();
     }
     this.answered++;

@@ -1,7 +1,17 @@
 import { randomFrom } from "../support/random.ts";
 import { DATABASE_HOST } from "./database.ts";
 import { DIRECT_KEY } from "./rows_check.ts";
-import type { ClientPlan, Fault, HostPlan, ItemRequest, Plan, Request, Size } from "./plan.ts";
+import {
+  type ClientPlan,
+  type Fault,
+  type HostPlan,
+  type ItemRequest,
+  type Plan,
+  READS,
+  type Request,
+  type Size,
+  type Way,
+} from "./plan.ts";
 
 const COMMON_FAULTS = ["kill", "stop", "cut", "reset", "silence", "slow"] as const;
 const ROW_FAULTS = [...COMMON_FAULTS, "wall", "lock", "takeOver"] as const;
@@ -54,22 +64,54 @@ const WEIGHTS: Readonly<Record<Request["kind"], number>> = {
 /** How much more often they are asked for where the log has what matters. */
 const LOGGED_DIRECTS = 3;
 
-const READS: ReadonlySet<string> = new Set(["get", "gets", "getMany", "uget", "view", "list"]);
-/** Clocks that drift: together they differ by less than `--member-drift`. */
-const RATES = [0.955, 1, 1.045];
-const OUTCOMES = ["committed", "committed", "committed", "rolledBack", "lost"] as const;
+/** Clocks that drift: together they differ by just less than `--member-drift`. */
+const RATES = [0.953, 1, 1.047];
+const OUTCOMES = [
+  ...["committed", "committed", "committed", "committed", "committed"] as const,
+  ...["rolledBack", "lost"] as const,
+] as const;
 const TOKEN_OUTCOMES = [...OUTCOMES, "late"] as const;
 const TABLES = ["kv", "article"] as const;
-/** Share of seeds with applications. */
+/** Share of seeds with applications, whose requests need half the time of those of rows. */
 const ITEMS_SHARE = 0.35;
-/** Share of cuts that are between servers. */
+const ITEM_REQUESTS = 2;
+/** Share of ways that fail between servers; the others begin or end at clients. */
 const SERVER_SHARE = 0.8;
+/** Share of takeovers because the other origin is unwell. */
+const REPLACED_SHARE = 0.8;
+/** About so many faults are in each run that has any. */
+const FAULTS_MIN = 10;
+/** Requests of all clients within the time of a membership. */
+const MEMBER_REQUESTS = [60, 200, 600];
+/** In a train of faults: pause before the next one, as a share of the time that matters to the system. */
+const TRAIN_SHARE = 0.1;
+/** A writer with an update token commits before a cache's quarantine is over, in milliseconds. */
+const COMMIT_MS_MAX = 20_000;
+/** A cache can be started again, and filled, during a long commit. */
+const COMMIT_MS_MIN = 1000;
+/** In a burst of requests: pause before the next one. */
+const BURST_PAUSE_MS = 2;
+/** Share of the time during which a key has the token of a long transaction. */
+const KEY_BUSY = 0.3;
+
+/** Hosts of a system. */
+interface FaultyHosts {
+  /** Those that may fail. */
+  readonly names: readonly string[];
+  /** Those that they may be cut off from, too. */
+  readonly others: readonly string[];
+  readonly origins: readonly string[];
+  readonly nodes: readonly string[];
+  readonly caches: readonly string[];
+}
 
 /** Draws a plan. */
 class Draw {
   readonly #random: () => number;
   readonly #seed: number;
   readonly #features: string[] = [];
+  /** The origin that serves, as far as an operator knows. */
+  #active = "origin1";
 
   constructor(seed: number) {
     this.#seed = seed;
@@ -100,8 +142,16 @@ class Draw {
     return chosen.length === 0 ? [this.of(values)] : chosen;
   }
 
+  /** A few of the values, so that each is frequent; or all of them. */
+  #few<Value>(values: readonly Value[]): readonly Value[] {
+    const count = this.of([1, 2, 3, 4, 6, values.length]);
+    const left = [...values];
+    while (left.length > count) left.splice(this.below(left.length), 1);
+    return left;
+  }
+
   plan({ requests, hasLibrary }: Size): Plan {
-    if (hasLibrary && this.has(ITEMS_SHARE)) return this.#itemsPlan(requests);
+    if (hasLibrary && this.has(ITEMS_SHARE)) return this.#itemsPlan(ITEM_REQUESTS * requests);
     return this.#rowsPlan(requests);
   }
 
@@ -119,11 +169,11 @@ class Draw {
     // Rows that no other program writes are atomic, whether the log is followed or not.
     const letters = !follows ? "k" : database === "model" ? "dk" : "d";
     const keys = Array.from(
-      { length: this.of([1, 2, 4, 8, 16]) },
+      { length: this.of([1, 2, 4, 8, 8, 16]) },
       (_, at) => `${letters[at % letters.length]}${at}`,
     );
     const clientCount = this.of([4, 8, 8, 16, 32]);
-    const pauseMs = memberMs * this.of([0.02, 0.1, 0.5]);
+    const pauseMs = memberMs * clientCount / this.of(MEMBER_REQUESTS);
     const perClient = Math.ceil(requests / clientCount);
     const healMs = Math.max(2000, perClient * (pauseMs + 5));
     const served = hosts.map((host) => follows ? following(host) : host);
@@ -137,10 +187,16 @@ class Draw {
       ...database === "model" ? [DATABASE_HOST] : [],
     ];
     const others = clients.map(({ name }) => name);
+    const named = (wanted: HostPlan["role"]): readonly string[] => (
+      hosts.filter(({ role }) => role === wanted).map(({ name }) => name)
+    );
+    const origins = named("origin");
+    const nodes = named("node");
+    const logged = database === "model" ? LOG_FAULTS : FOLLOWED_FAULTS;
+    const allowed = follows ? logged : ROW_FAULTS;
     const faults = this.#faults(
-      !follows ? ROW_FAULTS : database === "model" ? LOG_FAULTS : FOLLOWED_FAULTS,
-      names,
-      others,
+      allowed,
+      { names, others, origins, nodes, caches: [] },
       healMs,
       memberMs,
     );
@@ -173,11 +229,14 @@ class Draw {
       rate: 1,
       bootMs: this.below(1_000_000),
     }));
-    const healMs = this.of([10_000, 60_000, 300_000]);
+    const healMs = this.of([5000, 10_000, 10_000, 60_000, 300_000]);
     const count = this.of([2, 4, 8]);
     const fibers = this.of([1, 2, 8]);
     const perApplication = Math.ceil(requests / count);
     const pauseMs = healMs * fibers / perApplication;
+    const unitMs = healMs / this.of([20, 60]);
+    const commitMs = Math.min(Math.max(unitMs * this.of([1, 4]), COMMIT_MS_MIN), COMMIT_MS_MAX);
+    const busy = requests * commitMs / healMs;
     this.#features.push(`caches=${caches.length}`, `applications=${count}`, `tokens=${tokens}`);
     if (tokens > 0) this.#features.push(durability);
     const applications = Array.from({ length: count }, (_, number) => ({
@@ -192,13 +251,20 @@ class Draw {
         waitMs: this.of([500, 10_000]),
         absentSec: this.of([0, 10]),
       },
-      requests: this.#itemRequests(perApplication, pauseMs, tokens),
+      requests: this.#itemRequests(perApplication, pauseMs, tokens, { busy, commitMs }),
     }));
     const others = applications.map(({ name }) => name);
     // Caches fail as often as applications together.
     const copies = Math.ceil(others.length / caches.length);
-    const names = [...new Array(copies).fill(caches).flat(), ...others];
-    const faults = this.#faults(ITEM_FAULTS, names, others, healMs, healMs / this.of([20, 60]));
+    const both = [...new Array(copies).fill(caches).flat(), ...others];
+    // A writer that is killed leaves its token, and the key is never cached again.
+    const names = this.of([caches, both]);
+    const faults = this.#faults(
+      ITEM_FAULTS,
+      { names, others, origins: [], nodes: [], caches },
+      healMs,
+      unitMs,
+    );
     return {
       ...this.#common(faults),
       hosts,
@@ -214,19 +280,32 @@ class Draw {
     };
   }
 
-  #itemRequests(count: number, pauseMs: number, tokens: number): readonly ItemRequest[] {
+  /**
+   * @param busy Writers that are within a long transaction at the same time, if all puts have one.
+   * @param commitMs Its time.
+   */
+  #itemRequests(
+    count: number,
+    pauseMs: number,
+    tokens: number,
+    { busy, commitMs }: { readonly busy: number; readonly commitMs: number },
+  ): readonly ItemRequest[] {
     const puts = this.of([0.03, 0.2]);
     const keyCount = this.of([1, 2, 8]);
+    // A key on which there is always a token is never cached.
+    const longShare = Math.min(0.5, KEY_BUSY * keyCount / (busy * puts));
+    const burstShare = this.of([0, 0.8]);
+    const hotShare = this.of([0, 0.7]);
     return Array.from({ length: count }, () => {
       const isToken = this.has(tokens);
-      const number = this.below(keyCount);
+      const number = this.has(hotShare) ? 0 : this.below(keyCount);
       const isLock = this.has(0.1);
       return {
-        pauseMs: this.time(pauseMs),
+        pauseMs: this.time(this.has(burstShare) ? BURST_PAUSE_MS : pauseMs / (1 - burstShare)),
         kind: isLock ? "lock" : this.has(puts) ? "put" : "load",
         key: `${isLock ? "l" : isToken ? "t" : "i"}${number}`,
         form: isToken ? "tokens" : "leases",
-        commitMs: this.of([0, 0, 100, 3000]),
+        commitMs: this.has(longShare) ? commitMs : this.of([0, 0, 100]),
         outcome: this.of(isToken ? TOKEN_OUTCOMES : OUTCOMES),
       };
     });
@@ -245,10 +324,13 @@ class Draw {
   }
 
   #hosts(memberMs: number): readonly HostPlan[] {
-    const origins = ["origin1", "origin2"].slice(0, this.of([1, 1, 2]));
+    const origins = ["origin1", "origin2"].slice(0, this.of([1, 2]));
     const nodes = ["node1", "node2", "node3"].slice(0, this.of([0, 1, 2, 2, 3]));
     const drifts = this.has(0.5);
-    const [originRates, nodeRates] = this.of([[RATES, RATES], [RATES.slice(2), RATES.slice(0, 1)]]);
+    // An origin's clock that is fast, beside a slow one of a node, leaves the least margin.
+    const [originRates, nodeRates] = this.has(0.3)
+      ? [RATES, RATES]
+      : [RATES.slice(2), RATES.slice(0, 1)];
     this.#features.push(`origins=${origins.length}`, `nodes=${nodes.length}`, `member=${memberMs}`);
     if (drifts) this.#features.push("drift");
     const more = this.has(0.3) ? ["--db-timeout", "500"] : [];
@@ -266,13 +348,13 @@ class Draw {
           `${memberMs}`,
           ...more,
         ],
-        ...clock(originRates!),
+        ...clock(originRates),
       })),
       ...nodes.map((name) => ({
         name,
         role: "node" as const,
         options: ["--origin", addresses, "--node-name", name, ...more],
-        ...clock(nodeRates!),
+        ...clock(nodeRates),
       })),
     ];
   }
@@ -303,18 +385,25 @@ class Draw {
       return weights.find(([, weight]) => (at -= weight) < 0)?.[0] ?? "get";
     };
     const isDeep = this.has(0.3);
+    const firstNode = hosts.findIndex(({ role }) => role === "node");
+    // A client that writes to a server which is cut off waits, and sees nothing of the rows in its cache.
+    const readerShare = this.of([0, 0.4]);
+    const readKinds = [...kinds].filter((kind) => READS.has(kind));
     let id = 0;
     return Array.from({ length: count }, (_, number) => {
-      const first = this.below(hosts.length);
+      const isReader = this.has(readerShare);
+      const first = isReader && firstNode >= 0 && this.has(0.7)
+        ? firstNode + this.below(hosts.length - firstNode)
+        : this.below(hosts.length);
       const requests = Array.from({ length: perClient }, () => {
-        const kind = kindOf();
+        const kind = isReader ? this.of(readKinds) : kindOf();
         const chosen = this.#keysOf(kind, keys, articles);
         return { id: id++, pauseMs: this.time(pauseMs), kind, keys: chosen };
       });
       return {
         name: `c${number}`,
         hosts: [...hosts.slice(first), ...hosts.slice(0, first)].map(({ name }) => name),
-        patienceMs: this.of([300, 2000, null]),
+        patienceMs: isReader ? this.of([pauseMs + 10, 300]) : this.of([300, 2000, null]),
         depth: isDeep ? this.of([1, 2, 8]) : 1,
         requests,
       };
@@ -340,61 +429,95 @@ class Draw {
     }
   }
 
-  /**
-   * @param names Hosts that may fail.
-   * @param others Hosts from which they may be cut off, too.
-   * @param unitMs A time that matters to the system.
-   */
+  /** @param unitMs A time that matters to the system. */
   #faults(
     allowed: readonly Fault["kind"][],
-    names: readonly string[],
-    others: readonly string[],
+    hosts: FaultyHosts,
     healMs: number,
     unitMs: number,
   ): readonly Fault[] {
-    const kinds = this.has(0.05) ? [] : this.some(allowed);
+    const kinds = this.has(0.05) ? [] : this.#few(allowed);
     this.#features.push(`faults=${kinds.join("+") || "none"}`);
     if (kinds.length === 0) return [];
-    const everyMs = unitMs * this.of([1, 3, 10]);
+    const everyMs = Math.min(unitMs * this.of([0.5, 1, 3, 10]), healMs / FAULTS_MIN);
     const lastsMs = unitMs * this.of([0.2, 1, 3]);
+    // Faults that follow one another at once meet a system in the midst of what the first one has begun.
+    const trainShare = this.of([0, 0.3, 0.6]);
+    const names = this.has(0.5) ? this.some(hosts.names) : hosts.names;
     const faults: Fault[] = [];
-    for (let atMs = 100 + this.time(everyMs); atMs < healMs; atMs += this.time(everyMs)) {
-      faults.push(this.#fault(this.of(kinds), atMs, names, others, lastsMs));
+    for (let atMs = 100 + this.time(everyMs); atMs < healMs;) {
+      // About the time that a right to serve, or a membership, lasts: a little less, or a little more.
+      const forMs = this.has(0.3) ? unitMs * (0.9 + 0.5 * this.#random()) : this.time(lastsMs);
+      const kind = this.of(kinds);
+      if (kind === "takeOver" && hosts.origins.length > 1 && this.has(REPLACED_SHARE)) {
+        faults.push(...this.#replacement(atMs, hosts, unitMs));
+      } else {
+        faults.push(this.#fault(kind, atMs, { ...hosts, names }, forMs, unitMs));
+      }
+      atMs += this.time(this.has(trainShare) ? TRAIN_SHARE * unitMs : everyMs);
     }
     return faults;
+  }
+
+  /** An origin is stopped, or far from its database, for longer than its right lasts; an operator replaces it. */
+  #replacement(atMs: number, { names, origins }: FaultyHosts, unitMs: number): readonly Fault[] {
+    const to = this.#active;
+    const host = origins.find((each) => each !== to)!;
+    this.#active = host;
+    const forMs = unitMs * (1.6 + this.time(1));
+    const way = { from: DATABASE_HOST, to };
+    const ills: readonly Fault[] = [
+      { kind: "stop", atMs, host: to, forMs },
+      { kind: "slow", atMs, way, byMs: unitMs * (1.2 + this.#random()), forMs: 2 * forMs },
+      { kind: "cut", atMs, ...way, isBothWays: this.has(0.5), forMs },
+    ];
+    // Before SQLite the lock on the file says who serves.
+    const ill = this.has(0.5) || !names.includes(DATABASE_HOST) ? ills[0]! : this.of(ills);
+    const takenMs = atMs + this.time(unitMs * this.of([0.1, 0.5]));
+    return [ill, { kind: "takeOver", atMs: takenMs, host }];
   }
 
   #fault(
     kind: Fault["kind"],
     atMs: number,
-    names: readonly string[],
-    others: readonly string[],
-    lastsMs: number,
+    hosts: FaultyHosts,
+    forMs: number,
+    unitMs: number,
   ): Fault {
-    const host = this.of(names);
-    const forMs = this.time(lastsMs);
+    const host = this.of(hosts.names);
     const number = this.below(1000);
     switch (kind) {
       case "kill":
-        return { kind, atMs, host, downMs: forMs, isSilent: this.has(0.3) };
+        if (hosts.caches.length > 0 && this.has(0.5)) {
+          const downMs = this.time(0.3 * COMMIT_MS_MIN);
+          const cache = this.of(hosts.caches);
+          return { kind, atMs, host: cache, downMs, isSilent: this.has(0.6), isAmidst: true };
+        }
+        return { kind, atMs, host, downMs: forMs, isSilent: this.has(0.4), isAmidst: false };
       case "takeOver":
-        return { kind, atMs, host: names.includes("origin2") ? "origin2" : "origin1" };
+        this.#active = this.of(hosts.origins);
+        return { kind, atMs, host: this.#active };
       case "restart":
         return { kind, atMs, host, downMs: forMs };
       case "stop":
       case "disk":
         return { kind, atMs, host, forMs };
-      case "cut": {
-        const servers = names.filter((each) => each !== host);
-        const isInner = servers.length > 0 && this.has(SERVER_SHARE);
-        const other = this.of(isInner ? servers : others);
-        return { kind, atMs, from: host, to: other, isBothWays: this.has(0.6), forMs };
-      }
+      case "cut":
+        // A node that cannot confirm a deletion serves what it has until its time is over.
+        if (hosts.nodes.length > 0 && this.has(0.5)) {
+          const way = { from: this.of(hosts.nodes), to: this.#active };
+          const lastsMs = unitMs * (1.2 + this.time(0.5));
+          return { kind, atMs, ...way, isBothWays: false, forMs: lastsMs };
+        }
+        return { kind, atMs, ...this.#way(host, hosts), isBothWays: this.has(0.5), forMs };
       case "reset":
       case "silence":
         return { kind, atMs, host, number };
-      case "slow":
-        return { kind, atMs, byMs: this.time(20), forMs };
+      case "slow": {
+        if (this.has(0.5)) return { kind, atMs, way: null, byMs: this.time(20), forMs };
+        const byMs = this.time(unitMs * this.of([0.1, 0.5, 1.5]));
+        return { kind, atMs, way: this.#way(host, hosts), byMs, forMs };
+      }
       case "wall":
         return { kind, atMs, host, byMs: (this.#random() - 0.5) * 20_000_000 };
       case "lock":
@@ -410,6 +533,14 @@ class Draw {
       case "late":
         return { kind, atMs, forMs };
     }
+  }
+
+  /** Draws a way from a host, or to it. */
+  #way(host: string, { names, others, origins }: FaultyHosts): Way {
+    const servers = [...new Set([...names, ...origins])].filter((each) => each !== host);
+    const isInner = servers.length > 0 && this.has(SERVER_SHARE);
+    const other = this.of(isInner ? servers : others);
+    return this.has(0.5) ? { from: host, to: other } : { from: other, to: host };
   }
 }
 

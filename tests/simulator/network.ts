@@ -1,3 +1,4 @@
+import type { Way } from "./plan.ts";
 import type { Process, World } from "./world.ts";
 
 /** How the network behaves: times in milliseconds of virtual time. */
@@ -42,6 +43,8 @@ export class End {
   receiver!: Receiver;
   other!: End;
   isOpen = true;
+  /** Whether its host is gone, which nobody was told. */
+  isGone = false;
   readonly #network: Network;
   /** When the last packet to the other end arrives. */
   #arrivesMs = 0;
@@ -85,7 +88,8 @@ export class End {
   }
 
   #deliver(act: () => void): void {
-    const atMs = Math.max(this.#arrivesMs, this.#network.arrivalMs());
+    const way = { from: this.host, to: this.other.host };
+    const atMs = Math.max(this.#arrivesMs, this.#network.arrivalMs(way));
     this.#arrivesMs = atMs;
     this.#network.carry(this, atMs, act);
   }
@@ -103,7 +107,9 @@ export class Network {
   readonly #cuts = new Map<string, number>();
   options: NetworkOptions;
   /** Added to the time of every packet, in milliseconds. */
-  slownessMs = 0;
+  #slownessMs = 0;
+  /** Added to the time of packets between two hosts. */
+  readonly #slowWays = new Map<string, number>();
   /** Ends whose packets do not arrive, and nobody is told. */
   readonly #silent = new Set<End>();
   /** Packets that wait until their way is free, by the end that has sent them. */
@@ -183,19 +189,20 @@ export class Network {
   ): void {
     const { nobody, nowMs } = this.#world;
     const retry = (): void => {
-      if (!this.#cuts.has(`${from} ${to}`)) this.#world.after(0, process, act);
+      if (!this.#cuts.has(nameOf({ from, to }))) this.#world.after(0, process, act);
       else if (this.#world.nowMs - nowMs > GIVE_UP_MS) lost();
       else this.#world.after(RETRY_MS, nobody, retry);
     };
-    this.#world.at(this.arrivalMs(), nobody, retry);
+    this.#world.at(this.arrivalMs({ from, to }), nobody, retry);
   }
 
   /** When a packet that is sent now arrives. */
-  arrivalMs(): number {
+  arrivalMs(way: Way): number {
     const { latencyMs, lossShare } = this.options;
     const { nowMs, random } = this.#world;
     const lossMs = lossShare > 0 && random() < lossShare ? RESEND_MS : 0;
-    return nowMs + this.slownessMs + lossMs + latencyMs * (1 + random());
+    const slownessMs = this.#slownessMs + (this.#slowWays.get(nameOf(way)) ?? 0);
+    return nowMs + slownessMs + lossMs + latencyMs * (1 + random());
   }
 
   /** Splits what is sent at once into the pieces that arrive. */
@@ -212,8 +219,8 @@ export class Network {
   /** Carries a packet to the other end. */
   carry(from: End, atMs: number, act: () => void): void {
     const to = from.other;
-    this.#world.at(atMs, to.process, () => {
-      if (!to.isOpen) return;
+    this.#world.at(atMs, to.isGone ? this.#world.nobody : to.process, () => {
+      if (!to.isOpen) return this.#refuse(from);
       const waiting = this.#waiting.get(from);
       if (waiting !== undefined) waiting.push(act);
       else if (this.#isBlocked(from)) this.#hold(from, act);
@@ -221,8 +228,20 @@ export class Network {
     });
   }
 
+  /** The host knows nothing of a connection from before it was gone. */
+  #refuse(from: End): void {
+    const { isGone, host } = from.other;
+    if (!isGone || !from.isOpen || !this.#isUp(host)) return;
+    this.#way(host, from.host, from.process, () => from.break());
+  }
+
+  #isUp(host: string): boolean {
+    return this.#listeners.keys().some((address) => address.startsWith(`${host}:`));
+  }
+
   #isBlocked(from: End): boolean {
-    return this.#silent.has(from) || this.#cuts.has(`${from.host} ${from.other.host}`);
+    const way = { from: from.host, to: from.other.host };
+    return this.#silent.has(from) || this.#cuts.has(nameOf(way));
   }
 
   /** Holds a packet, and those behind it, until the way is free. */
@@ -254,14 +273,15 @@ export class Network {
   // --- faults --------------------------------------------------------------------------------------
 
   /** Cuts one direction between two hosts. @returns Mends it. */
-  cut(from: string, to: string): () => void {
-    const way = `${from} ${to}`;
-    this.#cuts.set(way, (this.#cuts.get(way) ?? 0) + 1);
-    return () => {
-      const left = this.#cuts.get(way)! - 1;
-      if (left === 0) this.#cuts.delete(way);
-      else this.#cuts.set(way, left);
-    };
+  cut(way: Way): () => void {
+    return addTo(this.#cuts, nameOf(way), 1);
+  }
+
+  /** Has packets take longer. @param way Null: all packets. @returns Mends it. */
+  slow(byMs: number, way: Way | null): () => void {
+    if (way !== null) return addTo(this.#slowWays, nameOf(way), byMs);
+    this.#slownessMs += byMs;
+    return () => this.#slownessMs -= byMs;
   }
 
   /** Connections that have an end at a host. */
@@ -293,8 +313,9 @@ export class Network {
       if (end.process !== process) continue;
       if (isSilent) {
         end.isOpen = false;
+        end.isGone = true;
         this.forget(end);
-        // Its next packet is answered with a reset when the host is there again.
+        // It asks in vain; or its next packet is answered with a reset, when the host is there again.
         this.#world.after(GIVE_UP_MS, end.other.process, () => end.other.break());
       } else {
         end.reset();
@@ -332,6 +353,20 @@ export class Network {
 
 /** Before somebody takes what arrives. */
 const IGNORES: Receiver = { received: () => {}, ended: () => {}, broken: () => {} };
+
+function nameOf({ from, to }: Way): string {
+  return `${from} ${to}`;
+}
+
+/** Adds to a number, which is 0 if it is not there. @returns Takes it away again. */
+function addTo(numbers: Map<string, number>, name: string, more: number): () => void {
+  numbers.set(name, (numbers.get(name) ?? 0) + more);
+  return () => {
+    const left = numbers.get(name)! - more;
+    if (left <= 1e-9) numbers.delete(name);
+    else numbers.set(name, left);
+  };
+}
 
 /** The part of a process's name that is its host. */
 export function hostOf({ name }: Process): string {

@@ -20,6 +20,11 @@ export interface Request {
   readonly keys: readonly string[];
 }
 
+/** Kinds of requests that only read. */
+export const READS: ReadonlySet<Request["kind"]> = new Set(
+  ["get", "gets", "getMany", "uget", "view", "list"] as const,
+);
+
 /** A client, which asks one request after the other. */
 export interface ClientPlan {
   readonly name: string;
@@ -60,16 +65,26 @@ export interface ApplicationPlan {
   readonly requests: readonly ItemRequest[];
 }
 
+/** From one host to another. */
+export interface Way {
+  readonly from: string;
+  readonly to: string;
+}
+
 /** Something that goes wrong. Times in milliseconds. */
 export type Fault =
   & { readonly atMs: number }
   & (
-    /** A process is killed, with its host or alone, and started again later. */
+    /**
+     * A process is killed, with its host or alone, and started again later. `isAmidst`: as soon as an application
+     * begins a commit that takes longer than that.
+     */
     | {
       readonly kind: "kill";
       readonly host: string;
       readonly downMs: number;
       readonly isSilent: boolean;
+      readonly isAmidst: boolean;
     }
     /** An operator starts an origin anew, with `--take-over`. */
     | { readonly kind: "takeOver"; readonly host: string }
@@ -80,19 +95,18 @@ export type Fault =
     /** A process is stopped, and goes on later. */
     | { readonly kind: "stop"; readonly host: string; readonly forMs: number }
     /** Packets from one host to another do not arrive. */
-    | {
-      readonly kind: "cut";
-      readonly from: string;
-      readonly to: string;
-      readonly isBothWays: boolean;
-      readonly forMs: number;
-    }
+    | Way & { readonly kind: "cut"; readonly isBothWays: boolean; readonly forMs: number }
     /** Connections of a host break: the one with this number, modulo how many there are. */
     | { readonly kind: "reset"; readonly host: string; readonly number: number }
     /** What one end of a connection of a host sends does not arrive any more. */
     | { readonly kind: "silence"; readonly host: string; readonly number: number }
-    /** Every packet takes longer. */
-    | { readonly kind: "slow"; readonly byMs: number; readonly forMs: number }
+    /** Packets of one way take longer; null: all do. */
+    | {
+      readonly kind: "slow";
+      readonly way: Way | null;
+      readonly byMs: number;
+      readonly forMs: number;
+    }
     /** The wall clock of a host is set. */
     | { readonly kind: "wall"; readonly host: string; readonly byMs: number }
     /** Another program locks the database. */

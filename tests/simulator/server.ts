@@ -31,6 +31,10 @@ import type { Process, World } from "./world.ts";
 export const PORT = 11211;
 /** Little memory: a run starts many servers. */
 const OPTIONS = ["-m", "2", "-c", "64", "-t", "1", "-I", "16k", "-o", "memlimit_max=1"];
+/** Longest time until the main thread has ended a deposed process: of most, and of a share of them. */
+const END_MS = 100;
+const SLOW_END_MS = 2000;
+const SLOW_ENDS = 0.3;
 /** The serving thread's number. */
 const SERVING = 0;
 const FOLDER = /\S*leased-simulator\S*/g;
@@ -190,7 +194,9 @@ export class Server {
     if (message.kind === "event") this.#log(message.event);
     else if (message.kind === "deposed") {
       this.#world.note(this.process.name, `is deposed: ${message.reason}`);
-      this.#world.after(0, this.#world.nobody, this.#ended);
+      const { random } = this.#world;
+      const endMs = random() * (random() < SLOW_ENDS ? SLOW_END_MS : END_MS);
+      this.#world.after(endMs, this.#world.nobody, this.#ended);
     }
   }
 

@@ -20,6 +20,8 @@ import { Process, World } from "./world.ts";
 
 /** Pause before a process that has ended by itself is started again. */
 const RESTART_MS = 200;
+/** Time in which applications find a cache that was started again. */
+const BACK_MS = 300;
 /** Virtual time within which everything is served after the last fault, in milliseconds. */
 const RECOVERY_MS = 120_000;
 
@@ -53,6 +55,12 @@ interface Host {
   readonly machine: Machine;
   /** Whether its next process does not wait for the end of another origin. */
   takesOver: boolean;
+}
+
+/** A kill while a commit takes longer than the process is away. */
+interface KillAmidst {
+  readonly downMs: number;
+  readonly act: () => void;
 }
 
 /** The result of a run. */
@@ -118,6 +126,8 @@ class Simulation {
   /** Mends what is wrong now. */
   readonly #mends = new Set<() => void>();
   #isHealed = false;
+  /** Kills that wait for a commit. */
+  readonly #killsAmidst: KillAmidst[] = [];
 
   constructor(plan: Plan, folder: string, keepsTranscript: boolean) {
     this.#plan = plan;
@@ -225,8 +235,17 @@ class Simulation {
     this.#world.after(0, this.#world.nobody, () => this.#start(name));
   }
 
+  /** An application begins a commit under an update token. */
+  #noteCommit(commitMs: number): void {
+    const at = this.#killsAmidst.findIndex(({ downMs }) => downMs + BACK_MS < commitMs);
+    if (at < 0 || this.#isHealed) return;
+    const [{ act }] = this.#killsAmidst.splice(at, 1) as [KillAmidst];
+    this.#world.after(0, this.#world.nobody, act);
+  }
+
   #addApplication(plan: ApplicationPlan): void {
-    const application = new Application(plan, this.#rows, this.#items);
+    const noteCommit = (commitMs: number): void => this.#noteCommit(commitMs);
+    const application = new Application(plan, this.#rows, this.#items, noteCommit);
     this.#applications.push(application);
     this.#addHost({ name: plan.name, rate: 1, bootMs: 0 }, (process) => {
       new ApplicationProcess(this.#world, this.#history, process, application);
@@ -359,8 +378,12 @@ class Simulation {
     world.met.add(`fault ${fault.kind}`);
     switch (fault.kind) {
       case "kill": {
-        this.#kill(this.#hosts.get(fault.host)!, fault.isSilent);
-        return this.#mendAfter(fault.downMs, () => this.#start(fault.host));
+        const { host, isSilent, isAmidst, downMs } = fault;
+        const act = (): void => {
+          this.#kill(this.#hosts.get(host)!, isSilent);
+          this.#mendAfter(downMs, () => this.#start(host));
+        };
+        return isAmidst ? void this.#killsAmidst.push({ downMs, act }) : act();
       }
       case "restart": {
         const host = this.#hosts.get(fault.host)!;
@@ -400,8 +423,8 @@ class Simulation {
         const { from, to, isBothWays, forMs } = fault;
         const way = `${from} to ${to}${isBothWays ? " and back" : ""}`;
         world.note("network", `cuts ${way}`);
-        const mends = [this.#network.cut(from, to)];
-        if (isBothWays) mends.push(this.#network.cut(to, from));
+        const mends = [this.#network.cut({ from, to })];
+        if (isBothWays) mends.push(this.#network.cut({ from: to, to: from }));
         return this.#mendAfter(forMs, () => {
           world.note("network", `joins ${way}`);
           for (const mend of mends) mend();
@@ -418,9 +441,10 @@ class Simulation {
         return;
       }
       case "slow": {
-        world.note("network", `is slower by ${fault.byMs.toFixed(3)} ms`);
-        this.#network.slownessMs += fault.byMs;
-        return this.#mendAfter(fault.forMs, () => this.#network.slownessMs -= fault.byMs);
+        const { way, byMs } = fault;
+        const where = way === null ? "" : ` from ${way.from} to ${way.to}`;
+        world.note("network", `is slower by ${byMs.toFixed(3)} ms${where}`);
+        return this.#mendAfter(fault.forMs, this.#network.slow(byMs, way));
       }
       case "wall": {
         const { process } = this.#hosts.get(fault.host)!;
