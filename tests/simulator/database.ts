@@ -12,7 +12,7 @@ export const DATABASE_PORT = 5432;
 /** Longest time of a statement that waits for nothing, in milliseconds. */
 const STATEMENT_MS = 0.5;
 /** How long a takeover waits for the writes of the origin before; then it ends their sessions. */
-const GRACE_MS = 1000;
+export const GRACE_MS = 1000;
 /** Longest time of another program's transaction: of most, and of a share of them. */
 const DIRECT_MS = 1;
 const SLOW_DIRECT_MS = 300;

@@ -1,5 +1,5 @@
 import { randomFrom } from "../support/random.ts";
-import { DATABASE_HOST } from "./database.ts";
+import { DATABASE_HOST, GRACE_MS } from "./database.ts";
 import { DIRECT_KEY } from "./rows_check.ts";
 import {
   type ClientPlan,
@@ -326,9 +326,9 @@ class Draw {
   #hosts(memberMs: number): readonly HostPlan[] {
     const origins = ["origin1", "origin2"].slice(0, this.of([1, 2]));
     const nodes = ["node1", "node2", "node3"].slice(0, this.of([0, 1, 2, 2, 3]));
-    const drifts = this.has(0.5);
+    const drifts = this.has(0.7);
     // An origin's clock that is fast, beside a slow one of a node, leaves the least margin.
-    const [originRates, nodeRates] = this.has(0.3)
+    const [originRates, nodeRates] = this.has(0.2)
       ? [RATES, RATES]
       : [RATES.slice(2), RATES.slice(0, 1)];
     this.#features.push(`origins=${origins.length}`, `nodes=${nodes.length}`, `member=${memberMs}`);
@@ -451,6 +451,8 @@ class Draw {
       const kind = this.of(kinds);
       if (kind === "takeOver" && hosts.origins.length > 1 && this.has(REPLACED_SHARE)) {
         faults.push(...this.#replacement(atMs, hosts, unitMs));
+        // Else the next fault ends the new origin before it serves.
+        atMs += 3 * unitMs + GRACE_MS;
       } else {
         faults.push(this.#fault(kind, atMs, { ...hosts, names }, forMs, unitMs));
       }
@@ -466,13 +468,15 @@ class Draw {
     this.#active = host;
     const forMs = unitMs * (1.6 + this.time(1));
     const way = { from: DATABASE_HOST, to };
+    // A takeover waits for the transactions of the origin before.
+    const byMs = unitMs * (1.2 + this.#random()) + this.of([0, GRACE_MS]);
     const ills: readonly Fault[] = [
       { kind: "stop", atMs, host: to, forMs },
-      { kind: "slow", atMs, way, byMs: unitMs * (1.2 + this.#random()), forMs: 2 * forMs },
+      { kind: "slow", atMs, way, byMs, forMs: byMs + forMs },
       { kind: "cut", atMs, ...way, isBothWays: this.has(0.5), forMs },
     ];
     // Before SQLite the lock on the file says who serves.
-    const ill = this.has(0.5) || !names.includes(DATABASE_HOST) ? ills[0]! : this.of(ills);
+    const ill = this.has(0.3) || !names.includes(DATABASE_HOST) ? ills[0]! : this.of(ills);
     const takenMs = atMs + this.time(unitMs * this.of([0.1, 0.5]));
     return [ill, { kind: "takeOver", atMs: takenMs, host }];
   }
@@ -504,7 +508,7 @@ class Draw {
         return { kind, atMs, host, forMs };
       case "cut":
         // A node that cannot confirm a deletion serves what it has until its time is over.
-        if (hosts.nodes.length > 0 && this.has(0.5)) {
+        if (hosts.nodes.length > 0 && this.has(0.7)) {
           const way = { from: this.of(hosts.nodes), to: this.#active };
           const lastsMs = unitMs * (1.2 + this.time(0.5));
           return { kind, atMs, ...way, isBothWays: false, forMs: lastsMs };

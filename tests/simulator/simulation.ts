@@ -18,6 +18,8 @@ import { type Committed, DIRECT_KEY, rowViolations } from "./rows_check.ts";
 import { Machine, Server } from "./server.ts";
 import { Process, World } from "./world.ts";
 
+/** Pause between the first starts of two hosts. */
+const START_MS = 20;
 /** Pause before a process that has ended by itself is started again. */
 const RESTART_MS = 200;
 /** Time in which applications find a cache that was started again. */
@@ -232,7 +234,9 @@ class Simulation {
       takesOver: false,
       machine,
     });
-    this.#world.after(0, this.#world.nobody, () => this.#start(name));
+    // The first origin serves, as plans expect.
+    const atMs = START_MS * (this.#hosts.size - 1);
+    this.#world.at(atMs, this.#world.nobody, () => this.#start(name));
   }
 
   /** An application begins a commit under an update token. */
