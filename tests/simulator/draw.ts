@@ -387,8 +387,11 @@ class Draw {
     const isDeep = this.has(0.3);
     const firstNode = hosts.findIndex(({ role }) => role === "node");
     // A client that writes to a server which is cut off waits, and sees nothing of the rows in its cache.
-    const readerShare = this.of([0, 0.4]);
-    const readKinds = [...kinds].filter((kind) => READS.has(kind));
+    const readerShare = this.of([0, 0.4, 0.6]);
+    // A read of a key that the server lacks waits, too: one key at a time.
+    const readKinds = [...kinds].filter((kind) =>
+      READS.has(kind) && kind !== "uget" && kind !== "getMany"
+    );
     let id = 0;
     return Array.from({ length: count }, (_, number) => {
       const isReader = this.has(readerShare);
@@ -403,7 +406,7 @@ class Draw {
       return {
         name: `c${number}`,
         hosts: [...hosts.slice(first), ...hosts.slice(0, first)].map(({ name }) => name),
-        patienceMs: isReader ? this.of([pauseMs + 10, 300]) : this.of([300, 2000, null]),
+        patienceMs: isReader ? pauseMs + 10 : this.of([300, 2000, null]),
         depth: isDeep ? this.of([1, 2, 8]) : 1,
         requests,
       };
