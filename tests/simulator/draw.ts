@@ -472,14 +472,14 @@ class Draw {
     const forMs = unitMs * (1.6 + this.time(1));
     const way = { from: DATABASE_HOST, to };
     // A takeover waits for the transactions of the origin before.
-    const byMs = unitMs * (1.2 + this.#random()) + this.of([0, GRACE_MS]);
+    const byMs = unitMs * (1.2 + this.#random()) + GRACE_MS;
     const ills: readonly Fault[] = [
       { kind: "stop", atMs, host: to, forMs },
       { kind: "slow", atMs, way, byMs, forMs: byMs + forMs },
       { kind: "cut", atMs, ...way, isBothWays: this.has(0.5), forMs },
     ];
     // Before SQLite the lock on the file says who serves.
-    const ill = this.has(0.3) || !names.includes(DATABASE_HOST) ? ills[0]! : this.of(ills);
+    const ill = this.has(0.1) || !names.includes(DATABASE_HOST) ? ills[0]! : this.of(ills);
     const takenMs = atMs + this.time(unitMs * this.of([0.1, 0.5]));
     return [ill, { kind: "takeOver", atMs: takenMs, host }];
   }
