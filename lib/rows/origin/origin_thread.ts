@@ -239,7 +239,12 @@ export class OriginThread {
   async #catchUp(): Promise<string | null> {
     const follower = this.#follower;
     if (follower === null) return null;
-    const end = await this.#backend.endOfLog();
+    let end: bigint;
+    try {
+      end = await this.#backend.endOfLog();
+    } catch (error) {
+      return reasonOf(error);
+    }
     this.#following = follower.run();
     if (await follower.wait(end, CATCH_UP_MS)) return null;
     return follower.problem ?? `the log was not applied within ${CATCH_UP_MS} ms`;
