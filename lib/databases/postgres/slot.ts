@@ -61,12 +61,14 @@ const OLDEST_WRITER =
   "FROM pg_locks LEFT JOIN pg_prepared_xacts ON transaction = transactionid LEFT JOIN pg_stat_activity USING (pid) " +
   "WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid() " +
   "ORDER BY age(transactionid) DESC LIMIT 1";
+const END_READER =
+  "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1";
 const NOTE = "SELECT place FROM leased_follow";
 const FORGET = "DELETE FROM leased_follow";
 const REMEMBER =
   "INSERT INTO leased_follow VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET place = $1";
 
-/** How often a slot is dropped that is in use, and the pause in between: for a second. */
+/** How often a slot is dropped, or looked at, that is in use, and the pause in between: for a second. */
 const DROPS_MAX = 50;
 const DROP_PAUSE_MS = 20;
 
@@ -206,11 +208,21 @@ export async function prepareSlot(
     const confirmed = BigInt(made!["confirmed"] as string);
     return { ...before, place, gap, confirmed };
   }
-  if (evicts && state!["active_pid"] !== null) {
-    await session.query("SELECT pg_terminate_backend($1)", [Number(state!["active_pid"])]);
-  }
-  const confirmed = BigInt(state!["confirmed"] as string);
+  const confirmed = evicts && state!["active_pid"] !== null
+    ? await evict(session, name)
+    : BigInt(state!["confirmed"] as string);
   return { ...before, place, gap, confirmed };
+}
+
+/** Ends the connection that uses a slot. @returns The last position that it has confirmed. */
+async function evict(session: Session, name: string): Promise<bigint> {
+  await session.query(END_READER, [name]);
+  for (let tries = DROPS_MAX;; tries--) {
+    const [state] = await session.query(SLOT_STATE, [name]);
+    if (state === undefined) throw new Error(`the replication slot ${name} was dropped`);
+    if (state["active_pid"] === null || tries === 1) return BigInt(state["confirmed"] as string);
+    await pause(DROP_PAUSE_MS);
+  }
 }
 
 /** Returns what is to be followed, and the name of the permanent slot. @throws The remedy. */
@@ -344,10 +356,7 @@ export async function readRetained(session: Session, { name }: Slot): Promise<nu
 
 /** Drops a slot. A connection that uses it is ended, which takes the server a moment. */
 async function dropSlot(session: Session, name: string): Promise<void> {
-  await session.query(
-    "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1",
-    [name],
-  );
+  await session.query(END_READER, [name]);
   for (let tries = DROPS_MAX;; tries--) {
     try {
       await session.query("SELECT pg_drop_replication_slot($1)", [name]);

@@ -90,9 +90,6 @@ export class LogStatements {
       case "endReader":
         if (slot !== undefined && slot.active !== 0) this.#server.endSession(slot.active);
         return {};
-      case "endSession":
-        this.#server.endSession(Number(parameter));
-        return {};
       case "xid":
         return { id: `${wal.nextXid++}` };
       case "isOver":

@@ -24,7 +24,6 @@ const TEXTS = {
   dropSlot: "SELECT pg_drop_replication_slot($1)",
   endReader:
     "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1",
-  endSession: "SELECT pg_terminate_backend($1)",
   xid: "SELECT pg_current_xact_id()::text",
   isOver: "pg_snapshot_xmin(pg_current_snapshot()) >",
   snapshot: "pg_current_snapshot()::text AS snapshot",
