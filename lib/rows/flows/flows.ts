@@ -41,6 +41,8 @@ export interface Right {
   end(): void;
 }
 
+/** Why an origin knows nothing of a token. */
+export const OF_SUCCESSOR = "the token is of an origin that has taken over";
 /** First wait before the outcome of a write is asked for again; each further wait is twice as long. */
 const OUTCOME_WAIT_MS = 100;
 
@@ -317,6 +319,10 @@ export class Flows {
 
   /** Asks for the outcome of a write that is unknown, or was forgotten. */
   *#askOutcome({ key, tokenId, start }: RowWrite): RowFlow<WriteReply> {
+    // The origin that has taken over may have the write in progress: the database cannot tell.
+    if (start === "none" && this.states.isOfLaterEpoch(tokenId)) {
+      return { kind: "unknown", reason: OF_SUCCESSOR };
+    }
     const outcome = yield* this.#outcome(tokenId);
     // A token of an earlier epoch, or one that was forgotten, may have been applied all the same.
     if (start === "none") return outcome.kind === "notApplied" ? { kind: "none" } : outcome;

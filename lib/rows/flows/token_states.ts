@@ -166,6 +166,11 @@ export class TokenStates {
     }
   }
 
+  /** Whether only an origin that has taken over can have given an id. */
+  isOfLaterEpoch(id: number): boolean {
+    return Math.floor(id / IDS_PER_EPOCH) > this.epoch;
+  }
+
   /** Returns the tag that the writer chose for a live token; "": none. */
   ownerOf(key: string, id: number): string {
     return this.#live.get(key)?.get(id)?.owner ?? "";

@@ -3,7 +3,7 @@ import { concatBytes, latin1Bytes, latin1Text } from "../../../store/base/bytes.
 import { oneWord } from "../../../store/base/key_text.ts";
 import { inSlices } from "../key_slices.ts";
 import type { Edit } from "../../databases/base/backend.ts";
-import type { Flows, Read } from "../flows/flows.ts";
+import { type Flows, OF_SUCCESSOR, type Read } from "../flows/flows.ts";
 import { RowWrite, type WriteReply } from "../flows/row_write.ts";
 import type { RowFlow } from "../flows/steps.ts";
 import { positionOf } from "../follow/follow_command.ts";
@@ -219,6 +219,13 @@ export class RowCommands {
     }
   }
 
+  /** Reads the id of a token. @throws When only the origin that has taken over can know it. */
+  #ownId(text: string): number {
+    const id = idOf(text);
+    if (this.#flows.states.isOfLaterEpoch(id)) throw new Error(OF_SUCCESSOR);
+    return id;
+  }
+
   /** `token get|release|revoke|resolve|list` */
   async #token([subcommand, key = "", third, ...more]: readonly string[]): Promise<string> {
     const { states } = this.#flows;
@@ -236,10 +243,13 @@ export class RowCommands {
         return `TOKEN ${states.get(key, third ?? "")}\r\n`;
       case "release":
         return { released: "OK\r\n", none: "NOT_FOUND\r\n", busy: "BUSY\r\n" }[
-          states.release(key, idOf(third ?? ""))
+          states.release(key, this.#ownId(third ?? ""))
         ];
       case "revoke": {
-        const { revoked, busy } = states.revoke(key, third === undefined ? undefined : idOf(third));
+        const { revoked, busy } = states.revoke(
+          key,
+          third === undefined ? undefined : this.#ownId(third),
+        );
         return busy > 0 && revoked === 0 ? "BUSY\r\n" : `OK ${revoked}\r\n`;
       }
       case "resolve": {

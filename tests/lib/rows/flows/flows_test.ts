@@ -1,7 +1,7 @@
 // The flows of reads and writes, step by step: the test answers each step.
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { type Found, GoneError, type WriteResult } from "../../../../lib/databases/base/backend.ts";
-import { Flows, type Read, type Right } from "../../../../lib/rows/flows/flows.ts";
+import { Flows, OF_SUCCESSOR, type Read, type Right } from "../../../../lib/rows/flows/flows.ts";
 import { RowWrite, type WriteParts } from "../../../../lib/rows/flows/row_write.ts";
 import { isLastMark, noteMark } from "../../../../lib/rows/flows/marks.ts";
 import type { FlowStep, RowFlow, StepKind, StepResults } from "../../../../lib/rows/flows/steps.ts";
@@ -493,4 +493,13 @@ Deno.test("when the last unknown outcome is known, nothing is waited for any mor
   const asked = ["delete", "writeRows", "askOutcome", "askOutcome"];
   assertEquals(steps([committed(6), { kind: "notApplied" }]), asked);
   assertEquals(steps([committed(6), unknown, committed(7)]), [...asked, "sleep 100", "askOutcome"]);
+});
+
+Deno.test("a token of an origin that has taken over has no known outcome, and the database is not asked", () => {
+  const { flows } = new Setting();
+  const id = (EPOCH + 1) * 2 ** 32 + 1;
+  const unknown = { kind: "unknown", reason: OF_SUCCESSOR } as const;
+  const write = writeOf("k", { writerTokenId: id });
+  assertEquals(play(flows.write([write])), { steps: [], result: [unknown] });
+  assertEquals(play(flows.resolve("k", id)), { steps: [], result: unknown });
 });

@@ -415,3 +415,15 @@ Deno.test("keys and reasons put no line of their own into replies", async () => 
     ]);
   }
 });
+
+Deno.test("an origin knows nothing of tokens of the one that has taken over", async () => {
+  await using setting = await opened();
+  const id = ID + 2 ** 32;
+  const reason = "the token is of an origin that has taken over";
+  for (const request of [`token release k ${id}`, `token revoke k ${id}`]) {
+    await assertRejects(() => setting.ask(request), Error, reason);
+  }
+  for (const request of [`uput k 0 1 ${id}\nv`, `udelete k ${id}`, `token resolve k ${id}`]) {
+    await assertRejects(() => setting.ask(request), Error, `outcome unknown: ${reason}`);
+  }
+});
