@@ -16,7 +16,7 @@ type Outcome = outcomeModule.Outcome;
 const { NOT_ASKED, outcomeOf, PARKED_ITEM } = sessionModule;
 
 // The names of inner rooms that callers need.
-export type { RowRequest, RowResult, RowValue } from "./rows/row_request.ts";
+export type { CachedRow, RowRequest, RowResult, RowValue } from "./rows/row_request.ts";
 export { RowKind } from "./rows/row_requests.ts";
 
 // Hot path: no allocation.

@@ -13,7 +13,7 @@ import { REQUEST } from "../memory/request_layout.ts";
 import { Operation, type StoreMode } from "../operation.ts";
 import { Outcome } from "../outcome.ts";
 import { DetachedItems } from "../rows/detached_items.ts";
-import type { RowRequest, RowResult, RowValue } from "../rows/row_request.ts";
+import type { CachedRow, RowRequest, RowResult, RowValue } from "../rows/row_request.ts";
 import {
   NO_REQUEST,
   type RequestSlot,
@@ -358,6 +358,33 @@ export class RowOperations {
     this.requests.setWord(slot, REQUEST.RESULT, copy);
     this.requests.finish(slot, Outcome.OK);
     return true;
+  }
+
+  /**
+   * Returns the answer that a read of a key would get from the cache now, without a trace of having looked.
+   *
+   * @param key A character a byte.
+   * @param bytesMax A longer value has no bytes in the answer.
+   * @returns "absent": it would be told that the row is not there; null: the database would be asked.
+   */
+  look(key: string, bytesMax: number): CachedRow | "absent" | null {
+    const links = this.#links;
+    if (!this.right.isValid) return null;
+    this.#setKey(key);
+    const item = links.index.find(this.#operation);
+    if (item === NO_ITEM) return null;
+    if (links.isDead(item)) return links.isAbsent(item) ? "absent" : null;
+    const { items } = links;
+    const length = items.valueLength(item);
+    let data: Uint8Array | null = null;
+    if (length <= bytesMax) {
+      data = new Uint8Array(length);
+      this.#values.read(item, 0, length, new ByteRegion(data.buffer as ArrayBuffer), 0);
+      this.#values.forgetPosition();
+    }
+    const version = u64ToNumber(items.idLow(item), items.idHigh(item));
+    const expires = items.word(item, WORD.DEADLINE_SEC) !== 0;
+    return { flags: items.clientFlags(item), data, version, expires };
   }
 
   /**

@@ -46,6 +46,17 @@ export interface RowValue {
   readonly expiresUnixSec?: number;
 }
 
+/** A row in the cache. */
+export interface CachedRow {
+  /** 32 bits. */
+  readonly flags: number;
+  /** Null: it is too long to be copied. */
+  readonly data: Uint8Array | null;
+  readonly version: number;
+  /** Whether its time ends. */
+  readonly expires: boolean;
+}
+
 /** The result of a request that writes. */
 export interface RowResult {
   /** The row's version after it; of a refused write, the version that the row has. */
