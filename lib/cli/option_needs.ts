@@ -11,7 +11,7 @@ const OF_ORIGIN = [
   ...["table", "key-column", "value-column", "version-column", "flags-column"] as const,
   ...["expiry-column", "db-connections", "applied-ttl", "member-time", "member-drift"] as const,
   ...["standby", "take-over", "follow", "temporary-slot"] as const,
-  ...["lag-max", "lag-quarantine", "views"] as const,
+  ...["lag-max", "lag-quarantine", "views", "stale"] as const,
 ] as const;
 
 const isNode = (values: Values): boolean => values.origin.length > 0;
@@ -38,7 +38,7 @@ const NEEDS:
       [["node-name", "origin-login", "origin-ca-cert"], isNode, "--origin"],
       [OF_ORIGIN, isOrigin, "--db"],
       [
-        ["rows", "row-expiry", "db-timeout"],
+        ["rows", "row-expiry", "db-timeout", "verify"],
         (values) => isOrigin(values) || isNode(values),
         "--db or --origin",
       ],

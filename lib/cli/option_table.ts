@@ -273,6 +273,8 @@ const ROWS = [
   ["temporary-slot", "",   "switch", "",              NONE, NONE,  "",                 "with --follow before PostgreSQL: use a replication slot that ends with its connection, so that no log is kept for an origin that is away; each start and each new connection deletes all cached rows"],
   ["views",          "",   "text",   "file",          NONE, NONE,  "",                 "with --follow: file of views, keys whose values are results of queries; SIGHUP reads it again"],
   ["lag-max",        "",   "whole",  "milliseconds",   100, INT31, "10000",            "with --follow: /health fails when changes have not been applied for so long"],
+  ["verify",         "",   "whole",  "hits",             0, INT31, "0",                "with --db or --origin: compare one of so many hits on rows and views with the database, and at least one in ten seconds; 0: none"],
+  ["stale",          "",   "choice", "log|quarantine", NONE, NONE, "log",              "with --db: what to do when --verify finds a stale value, beside deleting it everywhere: log it, or after two of them keep no row in a cache until a restart"],
   ["lag-quarantine", "",   "switch", "",              NONE, NONE,  "",                 "with --follow: while /health fails for --lag-max, rows are read from the database and kept nowhere"],
 ] as const satisfies readonly OptionRow[];
 

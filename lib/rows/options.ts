@@ -26,4 +26,8 @@ export interface RowsOptions extends DatabaseOptions {
   readonly lagMaxMs: number;
   /** Whether no cached row may be read while the lag is longer. */
   readonly lagQuarantine: boolean;
+  /** One of so many hits is compared with the database; 0: none. */
+  readonly verify: number;
+  /** What is done about hits that were wrong, beside deleting them everywhere. */
+  readonly stale: "log" | "quarantine";
 }

@@ -5,13 +5,17 @@ import { readDialOptions } from "../../peers/dial.ts";
 import type { RowsMessage, RowsStart } from "../messages.ts";
 import { openRowCache } from "../open_row_cache.ts";
 import { RowLoop } from "../row_loop.ts";
+import { RowsMeter } from "../meter/rows_meter.ts";
 import { OwnRows } from "../own_rows.ts";
 import { pause } from "../../process/pause.ts";
 import { Membership } from "./membership.ts";
 import { NodeSource } from "./node_source.ts";
+import { NodeTruth } from "./node_truth.ts";
 import type { NodeOptions } from "./options.ts";
 
 const STATE_MS = 1000;
+/** Longest wait of the meter for its origin. */
+const ASK_MS = 60_000;
 
 type Say = (message: RowsMessage) => void;
 
@@ -21,6 +25,10 @@ export class NodeThread {
   readonly #source: NodeSource;
   readonly #loop: RowLoop;
   readonly #say: Say;
+  /** Aborted at the end: the meter waits for its origin no longer. */
+  readonly #ending = new AbortController();
+  /** Null: nothing is compared with the database. */
+  readonly #meter: RowsMeter | null;
 
   private constructor(cache: Cache, itemBytesMax: number, options: NodeOptions, say: Say) {
     const rows = cache.rows!;
@@ -33,7 +41,10 @@ export class NodeThread {
       prefixes,
       expiry: rowExpiry,
       dial: readDialOptions(dbTimeoutMs, originLogin, originCaCert),
-      delete: (deleted) => own.expel(deleted),
+      delete: (deleted) => {
+        this.#meter?.note(deleted);
+        return own.expel(deleted);
+      },
       report: (event: TransportEvent) => say({ kind: "event", event }),
       sleep: pause,
     });
@@ -43,6 +54,14 @@ export class NodeThread {
       itemBytesMax,
     );
     this.#loop = new RowLoop(cache, this.#source, rowExpiry === "column");
+    this.#meter = options.verify === 0 ? null : new RowsMeter({
+      ...{ cache, options },
+      viewPrefixes: () => [],
+      openTruth: () => Promise.resolve(new NodeTruth((request) => this.#askOrigin(request))),
+      expel: async (key) => await own.expel({ keys: [key], prefixes: [] }),
+      quarantine: null,
+      report: (event) => say({ kind: "event", event }),
+    });
   }
 
   /** Joins the first origin that answers. @throws When one will not take this node. */
@@ -58,8 +77,11 @@ export class NodeThread {
     void this.#membership.run();
     const ticker = setInterval(() => this.#sendState(), STATE_MS);
     this.#sendState();
+    this.#meter?.start();
     await this.#loop.run();
     clearInterval(ticker);
+    this.#ending.abort();
+    await this.#meter?.stop();
     await this.#membership.stop();
     return "";
   }
@@ -73,7 +95,7 @@ export class NodeThread {
 
   #sendState(): void {
     const { client, problem } = this.#membership;
-    const fault = client === null ? problem : null;
+    const fault = client === null ? problem : this.#meter?.problem ?? null;
     this.#say({ kind: "state", stats: this.#stats, problem: fault, nodes: [], tokens: [] });
   }
 
@@ -86,6 +108,12 @@ export class NodeThread {
       stat("node_reads", reads, counter("rows", "read from the origin")),
       stat("node_writes", writes, counter("writes", "sent to the origin")),
       stat("node_failures", failures, counter("requests", "that the origin did not answer")),
+      ...this.#meter?.stats ?? [],
     ];
+  }
+
+  #askOrigin(request: Uint8Array): Promise<Uint8Array> {
+    const signal = AbortSignal.any([this.#ending.signal, AbortSignal.timeout(ASK_MS)]);
+    return this.#source.command(request, () => {}, signal);
   }
 }

@@ -11,6 +11,10 @@ export interface NodeOptions {
   readonly prefixes: readonly string[];
   readonly rowExpiry: "refuse" | "ignore" | "column";
   readonly dbTimeoutMs: number;
+  /** One of so many hits is compared with the database; 0: none. */
+  readonly verify: number;
+  /** How far behind the origin's log a hit may be, in milliseconds. */
+  readonly lagMaxMs: number;
   /** Path of the file with the name and the password for the origin; "": none. */
   readonly originLogin: string;
   /** Path of the certificates that verify that of the origin; "": it is reached without TLS. */

@@ -8,7 +8,7 @@ import { readViewsFile } from "../../databases/views/views_file.ts";
 import { databaseSource } from "./database_source.ts";
 import { type Backend, databaseName } from "../../databases/base/backend.ts";
 import { openBackend } from "../../databases/open_backend.ts";
-import { EVERY_ROW, type KeySet } from "../../databases/views/key_set.ts";
+import { EVERY_ROW, hasEveryRow, type KeySet } from "../../databases/views/key_set.ts";
 import { expel } from "../flows/expulsion.ts";
 import { Flows, type Right } from "../flows/flows.ts";
 import { isLastMark, noteMark } from "../flows/marks.ts";
@@ -25,6 +25,8 @@ import type { RowsOptions } from "../options.ts";
 import { RowCommands } from "./row_commands.ts";
 import { RowLoop } from "../row_loop.ts";
 import { OwnRows } from "../own_rows.ts";
+import { RowsMeter } from "../meter/rows_meter.ts";
+import { type OpenDatabase, OriginTruth } from "./origin_truth.ts";
 import { StartError } from "./start_error.ts";
 import { StepRunner } from "./step_runner.ts";
 import { SYSTEM_CLOCK, Upkeep } from "./upkeep.ts";
@@ -45,6 +47,9 @@ interface OriginParts {
   readonly runner: StepRunner;
   readonly epoch: number;
   readonly savesRows: boolean;
+  /** Null: there are none. */
+  readonly views: Views | null;
+  readonly openDatabase: OpenDatabase;
   readonly say: Say;
   readonly report: Report;
 }
@@ -68,9 +73,16 @@ export class OriginThread {
   readonly #own: OwnRows;
   readonly #nodeServer: NodeServer;
   readonly #viewsReload: ViewsReload;
+  /** Null: nothing is compared. */
+  readonly #meter: RowsMeter | null;
+  /** Those that are served; null: there are none. */
+  #views: Views | null;
+  /** The meter has found too many wrong values. */
+  #isKeepingNothing = false;
 
   private constructor(parts: OriginParts) {
-    const { cache, options, backend, runner, epoch, savesRows, say, report } = parts;
+    const { cache, options, backend, runner, epoch, savesRows, views, openDatabase, say, report } =
+      parts;
     this.#options = options;
     this.#savesRows = savesRows;
     this.#report = report;
@@ -98,7 +110,11 @@ export class OriginThread {
     this.#viewsReload = new ViewsReload({
       read: () => viewsOf(options)!,
       prepare: (views) => backend.prepareViews(views),
-      replace: (views, prepared) => runner.views.replace(views, prepared),
+      replace: (views, prepared) => {
+        this.#views = views;
+        this.#meter?.reopen();
+        return runner.views.replace(views, prepared);
+      },
       expelReplaced: (prefixes) => this.#expulsion!.expelReplaced(prefixes),
       report,
     });
@@ -119,13 +135,31 @@ export class OriginThread {
       noteNodes: (servesMs) => backend.noteNodes(servesMs, epoch),
       report,
     });
-    runner.delete = (rows) => this.#nodeServer.delete(rows);
+    this.#views = views;
+    this.#meter = options.verify === 0 ? null : new RowsMeter({
+      ...{ cache, options, report },
+      viewPrefixes: () => this.#views?.prefixes ?? [],
+      openTruth: () =>
+        OriginTruth.open({
+          ...{ options, openDatabase, epoch, views: this.#views },
+          log: log && {
+            waitForNow: async (ms) => await log.follower.wait(await log.endOfLog(), ms),
+          },
+        }),
+      expel: (key) => this.#expel({ keys: [key], prefixes: [] }),
+      quarantine: options.stale === "quarantine" ? this.#keepNothing : null,
+    });
+    runner.delete = (rows) => {
+      this.#meter?.note(rows);
+      return this.#nodeServer.delete(rows);
+    };
     const commands = new RowCommands(
       this.#flows,
       runner,
       this.#nodeServer,
       log,
       (keyLength, valueLength, flags) => rows.fits(keyLength, valueLength, flags),
+      () => this.#meter?.stats ?? [],
     );
     const source = databaseSource(
       this.#flows,
@@ -142,6 +176,7 @@ export class OriginThread {
       right: this.#right,
       nodeServer: this.#nodeServer,
       loop: this.#loop,
+      meter: this.#meter,
     });
   }
 
@@ -153,14 +188,25 @@ export class OriginThread {
   /** Deletes what the log names, which clients of `uget` may have missed. */
   get #rowsOfLog(): LogContext {
     return {
-      note: (changed) => this.#flows.noteChanges(changed, this.#follower!.caughtUpMs),
+      note: (changed) => {
+        this.#meter?.note(changed);
+        // Perhaps the schema has changed.
+        if (hasEveryRow(changed)) this.#meter?.reopen();
+        this.#flows.noteChanges(changed, this.#follower!.caughtUpMs);
+      },
       take: (step) => this.#runner.take(step),
     };
   }
 
+  /** Reads rows from the database from here on, and keeps them nowhere. */
+  readonly #keepNothing = (): void => {
+    this.#isKeepingNothing = this.#flows.isSuspended = true;
+    void this.#expel(EVERY_ROW);
+  };
+
   get #suspender(): Suspender {
     return {
-      suspend: (isSuspended) => this.#flows.isSuspended = isSuspended,
+      suspend: (isSuspended) => this.#flows.isSuspended = isSuspended || this.#isKeepingNothing,
       dropRows: () => this.#expel(EVERY_ROW),
     };
   }
@@ -175,7 +221,7 @@ export class OriginThread {
     start: RowsStart,
     options: RowsOptions,
     say: Say,
-    openDatabase: (options: RowsOptions) => Promise<Backend> = openBackend,
+    openDatabase: OpenDatabase = openBackend,
   ): Promise<OriginThread> {
     const report: Report = (event) => say({ kind: "event", event });
     const cache = openRowCache(start);
@@ -205,6 +251,8 @@ export class OriginThread {
         runner,
         epoch,
         savesRows,
+        views,
+        openDatabase,
         say,
         report,
       });
@@ -253,10 +301,11 @@ export class OriginThread {
   /** Serves requests until `stop`. @returns The mark for rows that are saved; "": they must not be. */
   async run(): Promise<string> {
     this.#upkeep.start();
+    this.#meter?.start();
     this.#following ??= this.#follower?.run();
     await this.#loop.run();
     this.#upkeep.stop();
-    await this.#end();
+    await Promise.all([this.#meter?.stop(), this.#end()]);
     await this.#following;
     await this.#runner.views.close();
     const mark = this.#savesRows ? await this.#noteMark() : "";

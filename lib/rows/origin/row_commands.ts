@@ -6,8 +6,9 @@ import type { Edit } from "../../databases/base/backend.ts";
 import { type Flows, OF_SUCCESSOR, type Read } from "../flows/flows.ts";
 import { RowWrite, type WriteReply } from "../flows/row_write.ts";
 import type { RowFlow } from "../flows/steps.ts";
-import { positionOf } from "../follow/follow_command.ts";
+import { NO_LOG, positionOf } from "../follow/follow_command.ts";
 import type { Follower } from "../follow/follower.ts";
+import type { Stat } from "../../../protocol/stats/entry.ts";
 import { rowStats } from "./row_stats.ts";
 import type { StepRunner } from "./step_runner.ts";
 import { nodeLines, type NodeServer } from "../nodes/node_server.ts";
@@ -78,12 +79,14 @@ export class RowCommands {
     node: (words, command) => this.#node(words, command),
   };
   readonly #following: Following | null;
+  readonly #meterStats: () => readonly Stat[];
   readonly #fits: (keyLength: number, valueLength: number, flags: number) => boolean;
 
   /**
    * @param fits `RowOperations.fits`, for replies, which are stored on their way to the client.
    * @param nodeServer Serves nodes; null: there are none.
    * @param following Null: the log is not followed.
+   * @param meterStats Statistics of the meter, if there is one.
    */
   constructor(
     flows: Flows,
@@ -91,7 +94,9 @@ export class RowCommands {
     nodeServer: NodeServer | null,
     following: Following | null,
     fits: (keyLength: number, valueLength: number, flags: number) => boolean,
+    meterStats: () => readonly Stat[] = () => [],
   ) {
+    this.#meterStats = meterStats;
     this.#fits = fits;
     this.#following = following;
     this.#flows = flows;
@@ -141,7 +146,9 @@ export class RowCommands {
       parts.push(part);
       length += part.length;
     };
-    for await (const [key, { row, version, cacheable }] of this.#read(keys, read, signal)) {
+    for await (const [key, found] of this.#read(keys, read, signal)) {
+      const { row, version, cacheable, problem } = found;
+      if (problem !== undefined) throw new Error(oneLine(problem));
       const mark = cacheable ? "C" : "N";
       if (row === null) {
         add(latin1Bytes(`NONE ${key} ${version} ${mark}\r\n`));
@@ -268,7 +275,7 @@ export class RowCommands {
   ): Promise<string> {
     if (subcommand !== "wait" || more.length > 0) throw new Refusal(UNKNOWN_COMMAND);
     if (this.#following === null) {
-      throw new Error("the server does not follow the log: no --follow");
+      throw new Error(NO_LOG);
     }
     const timeoutMs = numberOf(ms, FOLLOW_WAIT_MS_MAX);
     const { endOfLog, follower } = this.#following;
@@ -280,9 +287,11 @@ export class RowCommands {
   /** `stats rows` */
   #stats(): string {
     const nodes = this.#nodeServer?.states ?? [];
-    const lines = rowStats(this.#flows, this.#runner, nodes, this.#following?.follower)
-      .map(({ name, value }) => `STAT ${name} ${value}\r\n`);
-    return `${[...lines].join("")}${latin1Text(REPLY.END)}`;
+    const lines = [
+      ...rowStats(this.#flows, this.#runner, nodes, this.#following?.follower),
+      ...this.#meterStats(),
+    ].map(({ name, value }) => `STAT ${name} ${value}\r\n`);
+    return `${lines.join("")}${latin1Text(REPLY.END)}`;
   }
 
   /** `nodes [forget <name>]` */

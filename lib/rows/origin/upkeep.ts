@@ -9,6 +9,7 @@ import type { RowsMessage } from "../messages.ts";
 import type { NodeServer } from "../nodes/node_server.ts";
 import type { RowsOptions } from "../options.ts";
 import type { RowLoop } from "../row_loop.ts";
+import type { RowsMeter } from "../meter/rows_meter.ts";
 import { BrokenViews } from "./broken_views.ts";
 import { rowStats } from "./row_stats.ts";
 import type { StepRunner } from "./step_runner.ts";
@@ -58,6 +59,8 @@ export interface UpkeepContext {
   readonly lagGuard: LagGuard | null;
   readonly nodeServer: NodeServer;
   readonly loop: RowLoop;
+  /** Null: nothing is compared with the database. */
+  readonly meter: Pick<RowsMeter, "stats" | "problem"> | null;
   readonly say: (message: RowsMessage) => void;
 }
 
@@ -207,7 +210,7 @@ export class Upkeep {
   }
 
   #sendState(): void {
-    const { flows, runner, follower, nodeServer, loop, say } = this.#context;
+    const { flows, runner, follower, nodeServer, loop, meter, say } = this.#context;
     const { isDeposed, deposedText } = flows;
     if (isDeposed && !this.#isDeposed) {
       this.#isDeposed = true;
@@ -217,9 +220,9 @@ export class Upkeep {
     this.#brokenViews.watch(runner.views.broken);
     const problem = isDeposed
       ? deposedText
-      : loop.problem ?? this.#lagProblem ?? this.#brokenViews.problem;
+      : loop.problem ?? this.#lagProblem ?? this.#brokenViews.problem ?? meter?.problem ?? null;
     const nodes = nodeServer.states;
-    const stats = [...rowStats(flows, runner, nodes, follower ?? undefined)];
+    const stats = [...rowStats(flows, runner, nodes, follower ?? undefined), ...meter?.stats ?? []];
     say({ kind: "state", stats, problem, nodes, tokens: this.#oldestTokens });
   }
 }

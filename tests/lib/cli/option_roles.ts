@@ -126,6 +126,8 @@ export const ROLE_ROWS: readonly RoleRow[] = [
   ["temporary-slot",        "log",    "db={postgres}",                "on",                                        "needs --db|needs --follow|told"],
   ["views",                 "log",    "",                             "{views}",                                   "needs --db|needs --follow"],
   ["lag-max",               "log",    "",                             "60000",                                     "needs --db|needs --follow"],
+  ["verify",                "rows",   "",                             "0 1",                                       "needs --db"],
+  ["stale",                 "db",     "",                             "quarantine",                                "needs --db"],
   ["lag-quarantine",        "log",    "",                             "on",                                        "needs --db|needs --follow"],
   ["table",                 "db",     "",                             "kv goods",                                  "needs --db"],
   ["key-column",            "db",     "",                             "name",                                      "needs --db"],

@@ -29,6 +29,8 @@ function optionsFor(path: string): RowsOptions {
     views: "",
     lagMaxMs: 10_000,
     lagQuarantine: false,
+    verify: 0,
+    stale: "log",
     driftShare: 0.1,
     prefixes: [""],
   };

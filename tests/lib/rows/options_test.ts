@@ -65,6 +65,8 @@ Deno.test("an origin without further options", () => {
     views: "",
     lagMaxMs: 10_000,
     lagQuarantine: false,
+    verify: 0,
+    stale: "log",
   };
   assertContains(origin(), expected);
 });
@@ -163,6 +165,8 @@ Deno.test("a node's options: its origins in their order, and what it shares with
     nodeName: "",
     prefixes: [""],
     rowExpiry: "refuse",
+    verify: 0,
+    lagMaxMs: 10_000,
     dbTimeoutMs: 5000,
     originLogin: "",
     originCaCert: "",

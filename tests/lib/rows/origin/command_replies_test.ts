@@ -427,3 +427,15 @@ Deno.test("an origin knows nothing of tokens of the one that has taken over", as
     await assertRejects(() => setting.ask(request), Error, `outcome unknown: ${reason}`);
   }
 });
+
+Deno.test("uget and uread of a key whose view cannot be read are errors, and not NONE", async () => {
+  await using setting = await opened();
+  const { readMany } = setting.backend;
+  setting.backend.readMany = async (keys) => {
+    const found = await readMany.call(setting.backend, keys);
+    return found.map((each) => ({ ...each, problem: "view a:{id}: it is\r\ntoo slow" }));
+  };
+  for (const command of ["uget", "uread"]) {
+    await assertRejects(() => setting.ask(`${command} a:1`), Error, "view a:{id}: it is");
+  }
+});

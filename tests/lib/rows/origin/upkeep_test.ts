@@ -105,6 +105,7 @@ class Setting {
         },
       },
       right: {},
+      meter: null,
       get follower() {
         return setting.follower &&
           { ...setting.follower, counts: {}, position: 0n, measure: () => note("measured") };

@@ -1,0 +1,168 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { DatabaseSync } from "node:sqlite";
+import { TableWriter } from "../../../chaos/table_writer.ts";
+import { type TestDatabase, testDatabases } from "../../../support/servers/databases.ts";
+import { runInit, startNode, startOrigin } from "../../../support/servers/origin_process.ts";
+import { type Client, type ServerProcess, until } from "../../../support/servers/server_process.ts";
+
+const VERIFY = ["--verify", "1"];
+
+/** Changes a row as a program does that nobody tells the cache of. */
+async function changeUnseen(database: TestDatabase, key: string): Promise<void> {
+  await using writer = new TableWriter(database);
+  const change = "SET version = version + 1, value = ";
+  const where = "WHERE key = ";
+  await writer.query(
+    database.folder === ""
+      ? `UPDATE kv ${change}'new' ${where}'${key}'::bytea`
+      : `UPDATE kv ${change}CAST('new' AS BLOB) ${where}CAST('${key}' AS BLOB)`,
+  );
+}
+
+async function temporaryFolder(): Promise<AsyncDisposable & { readonly path: string }> {
+  const path = await Deno.makeTempDir();
+  return { path, [Symbol.asyncDispose]: () => Deno.remove(path, { recursive: true }) };
+}
+
+async function counter(client: Client, name: string): Promise<number> {
+  await client.send("stats rows\r\n");
+  const text = await client.until("END\r\n");
+  return Number(new RegExp(`^STAT verified_${name} (\\d+)`, "m").exec(text)?.[1]);
+}
+
+/** Reads a key until the server's log has this. @returns The line. */
+async function readUntil(
+  client: Client,
+  key: string,
+  server: ServerProcess,
+  line: string,
+): Promise<string> {
+  let isSaid = false;
+  const said = server.line(line).then((text) => {
+    isSaid = true;
+    return text;
+  });
+  await until(async () => {
+    await client.send(`get ${key}\r\n`.repeat(50));
+    for (let count = 0; count < 50; count++) await client.until("END\r\n");
+    return isSaid;
+  });
+  return await said;
+}
+
+testDatabases("the meter tells of a write that went past the origin", async (database) => {
+  await using origin = await startOrigin(database, VERIFY);
+  await using node = await startNode([origin], VERIFY);
+  using client = await origin.connect();
+  using atNode = await node.connect();
+  const stored = "VALUE k 0 3\r\nold\r\nEND\r\n";
+  await client.ask("set k 0 0 3\r\nold\r\nget k\r\n", `STORED\r\n${stored}`);
+  await atNode.ask("get k\r\n", stored);
+  await changeUnseen(database, "k");
+  const line = await readUntil(client, "k", origin, "a cached value is older");
+  assertMatch(line, /error: a cached value is older than the database has it: k, cached version 1/);
+  // The origin has deleted it at the node, too.
+  await atNode.ask("get k\r\n", "VALUE k 0 3\r\nnew\r\nEND\r\n");
+  assertEquals(await counter(client, "stale"), 1);
+});
+
+testDatabases(
+  "the meter of a node tells of a write that went past the origin",
+  async (database) => {
+    await using origin = await startOrigin(database, ["--verify", "0"]);
+    await using node = await startNode([origin], VERIFY);
+    using atNode = await node.connect();
+    await atNode.ask("set k 0 0 3\r\nold\r\nget k\r\n", "STORED\r\nVALUE k 0 3\r\nold\r\nEND\r\n");
+    await changeUnseen(database, "k");
+    await readUntil(atNode, "k", node, "a cached value is older");
+    await atNode.ask("get k\r\n", "VALUE k 0 3\r\nnew\r\nEND\r\n");
+    using client = await origin.connect();
+    await client.send("stats rows\r\n");
+    assertEquals((await client.until("END\r\n")).includes("verified"), false);
+  },
+);
+
+testDatabases("the meter finds followed changes and own writes right", async (database) => {
+  await runInit(database, ["--follow", "--run"]);
+  const args = [...VERIFY, "--follow"];
+  await using origin = await startOrigin(database, args);
+  await using node = await startNode([origin], VERIFY);
+  const clients = [await origin.connect(), await node.connect()];
+  for (const client of clients) await client.ask("set k 0 0 3\r\nold\r\n", "STORED\r\n");
+  let round = 0;
+  await until(async () => {
+    round++;
+    await changeUnseen(database, "k");
+    for (const client of clients) {
+      await client.ask(`set o${round} 0 0 1\r\n1\r\n`, "STORED\r\n");
+      await client.send(`get k\r\nget o${round}\r\n`.repeat(20));
+      for (let count = 0; count < 40; count++) await client.until("END\r\n");
+    }
+    const same = await Promise.all(clients.map((client) => counter(client, "same")));
+    return same.every((count) => count >= 8);
+  });
+  for (const client of clients) {
+    for (const name of ["stale", "phantom"]) assertEquals(await counter(client, name), 0, name);
+    client[Symbol.dispose]();
+  }
+});
+
+testDatabases(
+  "with --stale quarantine, two wrong values end the caching of rows",
+  async (database) => {
+    await using origin = await startOrigin(database, [...VERIFY, "--stale", "quarantine"]);
+    using client = await origin.connect();
+    for (const key of ["a", "b"]) {
+      await client.ask(
+        `set ${key} 0 0 3\r\nold\r\nget ${key}\r\n`,
+        `STORED\r\nVALUE ${key} 0 3\r\nold\r\nEND\r\n`,
+      );
+    }
+    for (const key of ["a", "b"]) {
+      await changeUnseen(database, key);
+      await readUntil(client, key, origin, `has it: ${key},`);
+    }
+    await origin.line("no row is cached until a restart");
+    using file = new DatabaseSync(database.url.slice("sqlite:".length));
+    for (const value of ["one", "two"]) {
+      file.exec(`UPDATE kv SET value = CAST('${value}' AS BLOB)`);
+      await client.ask("get a\r\n", `VALUE a 0 3\r\n${value}\r\nEND\r\n`);
+    }
+  },
+  ["SQLite"],
+);
+
+testDatabases("the meter finds a view whose changes name other keys", async (database) => {
+  await using folder = await temporaryFolder();
+  const file = `${folder.path}/views.jsonc`;
+  const view = (name: string, column: string): unknown => ({
+    query: `SELECT count FROM item WHERE ${column} = {id}`,
+    value: "raw",
+    changes: { item: `${name}:{id}` },
+  });
+  await Deno.writeTextFile(
+    file,
+    JSON.stringify({ "right:{id}": view("right", "id"), "wrong:{id}": view("wrong", "number") }),
+  );
+  const place = {
+    url: database.url,
+    folder: [database.folder, folder.path].filter((each) => each !== "").join(),
+  };
+  await using writer = new TableWriter(database);
+  await writer.query(
+    "CREATE TABLE item (id integer PRIMARY KEY, number integer NOT NULL, count integer NOT NULL)",
+  );
+  await writer.query("INSERT INTO item VALUES (1, 2, 10)");
+  const { code, stderr } = await runInit(place, ["--follow", "--views", file, "--run"]);
+  assertEquals(code, 0, stderr);
+  await using origin = await startOrigin(place, ["--follow", "--views", file, ...VERIFY]);
+  using client = await origin.connect();
+  const values = (right: number, wrong: number): string =>
+    `VALUE right:1 0 2\r\n${right}\r\nVALUE wrong:2 0 2\r\n${wrong}\r\nEND\r\n`;
+  await client.ask("get right:1 wrong:2\r\n", values(10, 10));
+  await writer.query("UPDATE item SET count = 11 WHERE id = 1");
+  await client.ask("follow wait now 30000\r\n", "OK\r\n");
+  await readUntil(client, "right:1 wrong:2", origin, "has it: wrong:2,");
+  await client.ask("get right:1 wrong:2\r\n", values(11, 11));
+  assertEquals(await counter(client, "stale"), 1);
+});
