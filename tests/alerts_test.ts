@@ -32,7 +32,7 @@ Deno.test("every metric of alerts and dashboard is one of a server's", async () 
   const folder = Deno.makeTempDirSync();
   const args = ["--admin", "0", "--state-dir", folder, "--db", `sqlite:${folder}/rows.db`];
   await using server = await ServerProcess.start({
-    args: [...args, "-U", "-1", "--rows", "row:"],
+    args: [...args, "-U", "-1", "--rows", "row:", "--verify", "1"],
     permissions: ["-A"],
   });
   using client = await server.connect();

@@ -36,6 +36,8 @@ const RATES = [
   ...["rows_database_write_count", "rows_database_write_us"],
   ...["rows_database_read_count", "rows_database_read_us", "rows_follow_keys"],
   ...["rows_node_reads", "rows_node_writes", "rows_node_failures"],
+  ...["rows_verified_same", "rows_verified_lagging", "rows_verified_unclear"],
+  ...["rows_verified_failed", "rows_verified_shed"],
 ] as const;
 
 /** Statistics that are plotted as they are. */
@@ -46,6 +48,7 @@ const GAUGES = [
   ...["rows_tokens_idle", "rows_tokens_busy", "rows_tokens_unknown", "rows_tokens_oldest_age"],
   ...["rows_nodes_member", "rows_nodes_silent", "rows_nodes_lost", "rows_node_member"],
   ...["rows_follow_lag_ms", "rows_follow_lag_bytes"],
+  ...["rows_verified_stale", "rows_verified_phantom", "rows_verified_nines_day"],
 ] as const;
 
 const QUANTILES = [["p50_us", 0.5], ["p99_us", 0.99], ["p999_us", 0.999]] as const;

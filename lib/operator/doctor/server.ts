@@ -110,6 +110,16 @@ const ROW_COUNTERS: typeof COUNTERS = [
     "they are read from the database each time, or answered with an error",
     "ask the server: GET /health of --admin names the first one",
   ]],
+  ["stale", "verified_stale", [
+    "cached values were older than the database",
+    "something writes past the origin, or a view's changes name other keys than its query has",
+    "journalctl -u leased | grep 'cached value': the log names the keys",
+  ]],
+  ["phantom", "verified_phantom", [
+    "cached values were newer than the database",
+    "the database was put back to an earlier state",
+    "ask the server: flush_all",
+  ]],
   ["log-bound", "follow_unbounded", [
     "max_slot_wal_keep_size is -1",
     "PostgreSQL keeps its log while no origin reads it, until its disk is full and it stops",

@@ -201,6 +201,12 @@ Deno.test("each counter of faults has its statistic, and a server without it is 
 Deno.test("a server with rows tells of views that are not cached, and of a log without bound", () => {
   const says = (check: string, rows: Record<string, number>) =>
     serverSays(check, {}, { rows: table(rows) });
+  assertEquals(says("stale", { verified_stale: 0 }), "ok: verified_stale is 0");
+  assertEquals(
+    says("phantom", { verified_phantom: 2 }),
+    "warning: verified_phantom is 2: cached values were newer than the database | " +
+      "ask the server: flush_all",
+  );
   assertEquals(says("views", { views_broken: 0 }), "ok: views_broken is 0");
   assertEquals(
     says("views", { views_broken: 2 }),

@@ -140,6 +140,17 @@ const ROW_PLOTS = [
   ["Changes that clients of uget have missed", plain, [["since the start", "rows_uget_unsafe"]]],
   ["Lag of the followed log", milliseconds, [["behind", "rows_follow_lag_ms"]]],
   ["Followed log", bytes, [["not applied", "rows_follow_lag_bytes"]]],
+  ["Values compared with the database, per second", plain, [
+    ["right", "rows_verified_same"],
+    ["behind the log", "rows_verified_lagging"],
+    ["unclear", "rows_verified_unclear"],
+    ["failed", "rows_verified_failed"],
+    ["shed", "rows_verified_shed"],
+  ]],
+  ["Wrong values", plain, [
+    ["stale", "rows_verified_stale"],
+    ["phantom", "rows_verified_phantom"],
+  ]],
   ["Membership of this node", plain, [["member", "rows_node_member"]]],
   ["Rows by this node, per second", plain, [
     ["read", "rows_node_reads"],
@@ -160,6 +171,15 @@ const TILES = [
   ["Leases held", plain, (row) => row("lease_curr")],
   ["Locks held", plain, (row) => row("lock_curr")],
   ["Update tokens out", plain, sum("token_curr", ...ROW_TOKENS.map(([, column]) => column))],
+  [
+    "Nines of coherence, last day",
+    (value) => value < 0 ? "stale values" : plain(value),
+    (row) =>
+      row("rows_verified_stale") + row("rows_verified_phantom") > 0
+        ? -1
+        : row("rows_verified_nines_day"),
+    (value) => value < 0,
+  ],
   [
     "Quarantine",
     (value) => value > 0 ? "on" : "off",
