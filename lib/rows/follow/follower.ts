@@ -207,10 +207,13 @@ export class Follower {
   /** Executes one step. @throws Why the log cannot be read, or that `stop` was called. */
   async #take(step: LogStep | FlowStep, stream: ChangeStream): Promise<unknown> {
     switch (step.kind) {
-      case "begin":
+      case "begin": {
+        // What arrives from here on is not applied when the log has begun.
+        const { endPosition } = stream;
         await stream.begin();
         this.#isBetweenLogs = false;
-        return this.#advance(stream.endPosition);
+        return this.#advance(endPosition);
+      }
       case "next":
         return this.#count(await stream.next());
       case "confirm":

@@ -138,6 +138,21 @@ Deno.test("while the log cannot be read, its end is not caught up with", () =>
     await follower.measure();
   }));
 
+Deno.test("changes that arrive while a log begins are not applied yet", () =>
+  withFollower(async (log, follower) => {
+    await log.send(100n);
+    log.endPosition = 200n;
+    log.begin = () => {
+      log.endPosition = 250n;
+      return Promise.resolve();
+    };
+    await log.fail("the connection is lost");
+    await until(() => log.isWaiting);
+    assertEquals([follower.position, await follower.wait(201n, 1)], [200n, false]);
+    await log.send(250n);
+    assertEquals(await follower.wait(250n, 1), true);
+  }));
+
 Deno.test("the lag grows while the log cannot be read, also without changes", () =>
   withClock((advance) =>
     withFollower(async (log, follower) => {
@@ -243,6 +258,7 @@ Deno.test("after the log has ended, neither its position nor its end counts: ano
     await follower.measure();
     let open = (): void => {};
     log.beginning = new Promise((resolve) => open = resolve);
+    log.endPosition = 40n;
     await log.fail("the server has closed the connection");
     await until(() => follower.problem !== null);
     let isApplied = false;
@@ -250,7 +266,6 @@ Deno.test("after the log has ended, neither its position nor its end counts: ano
     assertEquals(log.hastened, 0, "the log that has ended is not asked");
     await until(() => log.closed === 1);
     const { hastened } = log;
-    log.endPosition = 40n;
     open();
     await until(() => log.isWaiting);
     assertEquals([isApplied, follower.position], [false, 40n]);
