@@ -8,7 +8,7 @@ import {
 } from "../../databases/base/backend.ts";
 import { type RowFlow, step } from "./steps.ts";
 import { RowWrite, type WriteReply } from "./row_write.ts";
-import { type PutStart, TokenLimitError, type TokenStates } from "./token_states.ts";
+import { epochOf, type PutStart, TokenLimitError, type TokenStates } from "./token_states.ts";
 import { UgetKeys } from "./uget_keys.ts";
 import { reasonOf } from "../../process/reason.ts";
 
@@ -319,9 +319,8 @@ export class Flows {
 
   /** Asks for the outcome of a write that is unknown, or was forgotten. */
   *#askOutcome({ key, tokenId, start }: RowWrite): RowFlow<WriteReply> {
-    // The origin that has taken over may have the write in progress: the database cannot tell.
-    if (start === "none" && this.states.isOfLaterEpoch(tokenId)) {
-      return { kind: "unknown", reason: OF_SUCCESSOR };
+    if (start === "none" && epochOf(tokenId) > this.states.epoch) {
+      return yield* this.#askSuccessor(tokenId);
     }
     const outcome = yield* this.#outcome(tokenId);
     // A token of an earlier epoch, or one that was forgotten, may have been applied all the same.
@@ -332,6 +331,17 @@ export class Flows {
     }
     this.states.endPut(key, tokenId, outcome);
     return outcome;
+  }
+
+  /** The origin that has taken over may have a write under its token in progress: the database cannot tell. */
+  *#askSuccessor(tokenId: number): RowFlow<WriteReply> {
+    try {
+      // Or nobody has given the id.
+      if ((yield* step({ kind: "readEpoch" })) < epochOf(tokenId)) return { kind: "none" };
+    } catch {
+      // Perhaps there is one.
+    }
+    return { kind: "unknown", reason: OF_SUCCESSOR };
   }
 
   *#outcome(tokenId: number): RowFlow<WriteOutcome> {

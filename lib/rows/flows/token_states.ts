@@ -68,6 +68,11 @@ const IDS_PER_EPOCH = 2 ** 32;
 /** The highest epoch whose ids stay below 2^53. */
 export const EPOCH_MAX = 2 ** 21 - 1;
 
+/** Returns the epoch of the origin that has given an id. */
+export function epochOf(id: number): number {
+  return Math.floor(id / IDS_PER_EPOCH);
+}
+
 interface Token {
   id: number;
   key: string;
@@ -164,11 +169,6 @@ export class TokenStates {
       default:
         return { kind: token!.state as "busy" | "revoked" };
     }
-  }
-
-  /** Whether only an origin that has taken over can have given an id. */
-  isOfLaterEpoch(id: number): boolean {
-    return Math.floor(id / IDS_PER_EPOCH) > this.epoch;
   }
 
   /** Returns the tag that the writer chose for a live token; "": none. */

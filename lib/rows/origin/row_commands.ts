@@ -5,6 +5,7 @@ import { inSlices } from "../key_slices.ts";
 import type { Edit } from "../../databases/base/backend.ts";
 import { type Flows, OF_SUCCESSOR, type Read } from "../flows/flows.ts";
 import { RowWrite, type WriteReply } from "../flows/row_write.ts";
+import { epochOf } from "../flows/token_states.ts";
 import type { RowFlow } from "../flows/steps.ts";
 import { NO_LOG, positionOf } from "../follow/follow_command.ts";
 import type { Follower } from "../follow/follower.ts";
@@ -229,7 +230,7 @@ export class RowCommands {
   /** Reads the id of a token. @throws When only the origin that has taken over can know it. */
   #ownId(text: string): number {
     const id = idOf(text);
-    if (this.#flows.states.isOfLaterEpoch(id)) throw new Error(OF_SUCCESSOR);
+    if (epochOf(id) > this.#flows.states.epoch) throw new Error(OF_SUCCESSOR);
     return id;
   }
 

@@ -495,11 +495,17 @@ Deno.test("when the last unknown outcome is known, nothing is waited for any mor
   assertEquals(steps([committed(6), unknown, committed(7)]), [...asked, "sleep 100", "askOutcome"]);
 });
 
-Deno.test("a token of an origin that has taken over has no known outcome, and the database is not asked", () => {
+Deno.test("a token of an origin that has taken over has no known outcome; one of an epoch to come is nobody's", () => {
   const { flows } = new Setting();
   const id = (EPOCH + 1) * 2 ** 32 + 1;
   const unknown = { kind: "unknown", reason: OF_SUCCESSOR } as const;
-  const write = writeOf("k", { writerTokenId: id });
-  assertEquals(play(flows.write([write])), { steps: [], result: [unknown] });
-  assertEquals(play(flows.resolve("k", id)), { steps: [], result: unknown });
+  const asked = [{ kind: "readEpoch" }] as const;
+  for (const answer of [EPOCH + 1, EPOCH + 2, new Error("the database is away")]) {
+    const write = writeOf("k", { writerTokenId: id });
+    const answers = { readEpoch: [answer] };
+    assertEquals(play(flows.write([write]), answers), { steps: [...asked], result: [unknown] });
+    assertEquals(play(flows.resolve("k", id), answers), { steps: [...asked], result: unknown });
+  }
+  const none = play(flows.resolve("k", id), { readEpoch: [EPOCH] });
+  assertEquals(none, { steps: [...asked], result: { kind: "none" } });
 });

@@ -423,7 +423,10 @@ Deno.test("an origin knows nothing of tokens of the one that has taken over", as
   for (const request of [`token release k ${id}`, `token revoke k ${id}`]) {
     await assertRejects(() => setting.ask(request), Error, reason);
   }
-  for (const request of [`uput k 0 1 ${id}\nv`, `udelete k ${id}`, `token resolve k ${id}`]) {
+  const writes = [`uput k 0 1 ${id}\nv`, `udelete k ${id}`, `token resolve k ${id}`];
+  await setting.check(writes.map((request) => [request, "NOT_FOUND\r\n"]));
+  setting.backend.readEpoch = () => Promise.resolve(2);
+  for (const request of writes) {
     await assertRejects(() => setting.ask(request), Error, `outcome unknown: ${reason}`);
   }
 });
