@@ -23,7 +23,7 @@ const INDEX_BYTES = 8;
  * the ones that have not been read for longest are left out.
  */
 export class Readmission {
-  /** Items stored, and items that there was no memory for or that are too large. */
+  /** Items that are in the store in the end, and items that there was no memory for or that are too large. */
   stored = 0;
   dropped = 0;
   readonly #parts: StoreParts;
@@ -54,8 +54,11 @@ export class Readmission {
       if (item.accessedSec < this.#accessedSinceSec || !this.#store(item)) this.dropped++;
       else this.stored++;
     });
-    const { control } = this.#parts.links.memory;
-    assert(control[CONTROL.ITEM_COUNT]! <= this.stored, "an item of a snapshot comes back once");
+    // Later items may have evicted earlier ones, if many were read in the same second.
+    const left = this.#parts.links.memory.control[CONTROL.ITEM_COUNT]!;
+    assert(left <= this.stored, "an item of a snapshot comes back once");
+    this.dropped += this.stored - left;
+    this.stored = left;
     yield* restoreQueues(this.#parts.links);
   }
 

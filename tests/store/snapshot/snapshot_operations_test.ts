@@ -254,6 +254,17 @@ Deno.test("keys that are not loaded take no memory from items that were read bef
   assertEquals([kept, next.get("row:7999"), next.dropped], [1000, undefined, 0]);
 });
 
+Deno.test("items that were all read in one second, and are too many, are counted as left out", () => {
+  const store = new TestStore({ memoryLimitBytes: 20 * MIB });
+  const value = "v".repeat(1000);
+  for (let key = 0; key < 9000; key++) store.store(StoreMode.SET, `k${key}`, value);
+  using next = restart(store, { memoryLimitBytes: 4 * MIB });
+  let kept = 0;
+  for (let key = 0; key < 9000; key++) if (next.get(`k${key}`) !== undefined) kept++;
+  assertGreater(kept, 2000);
+  assertEquals(next.dropped, 9000 - kept);
+});
+
 Deno.test("items are evicted in the order of their last access after a restart with other classes", () => {
   const store = new TestStore({ memoryLimitBytes: 4 * MIB });
   const value = "v".repeat(1000);
