@@ -25,7 +25,10 @@ export function snapshotQuery(
   const needed = templates.flatMap((template) => namesIn(template));
   if (names.length === 0 || needed.some((name) => !names.includes(name))) return null;
   const numbers = rowNumbersOf(database, table).slice(0, 1);
-  const contents = [...names, ...numbers].map((name) => `quote(t.${quoted(name)})`);
+  // quote() ends a text at its first NUL.
+  const contents = [...names, ...numbers].map(quoted).map((name) =>
+    `quote(t.${name}) || ' ' || hex(t.${name})`
+  );
   const keys = viewsOf({ [table]: templates }).all.map((view, index) => {
     const { types } = typesOf(database, view);
     return `${keyOf(templates[index]!, types)} AS k${index}`;
