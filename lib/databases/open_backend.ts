@@ -38,6 +38,8 @@ export interface DatabaseOptions {
   readonly resultBytesMax?: number;
   /** Whether PostgreSQL keeps its log only while it is read; left out: also while no origin reads it. */
   readonly temporarySlot?: boolean;
+  /** Whether it is only read: nothing is made when it is opened, and no lock is waited for. */
+  readonly isReader?: boolean;
 }
 
 /** How to ask the database of views and tables. */
@@ -46,18 +48,26 @@ export type InspectionOptions = Pick<
   "database" | "names" | "dbTimeoutMs"
 >;
 
-/** Opens the database, and creates missing tables. @throws The database's error. */
+/** Opens the database, and creates missing tables if it is not only read. @throws The database's error. */
 export async function openBackend(options: DatabaseOptions): Promise<Backend> {
-  const { database, names, dbTimeoutMs } = options;
+  const { database, names, dbTimeoutMs, resultBytesMax, isReader = false } = options;
   if (database.kind === "sqlite") {
-    return new SqliteBackend(database.path, names, dbTimeoutMs, Date.now, options.resultBytesMax);
+    return new SqliteBackend(
+      database.path,
+      names,
+      dbTimeoutMs,
+      Date.now,
+      resultBytesMax,
+      isReader,
+    );
   }
   const { openPostgres } = await loadPostgres();
   return await openPostgres(database.url, names, {
     connectionsMax: options.dbConnections,
     timeoutMs: dbTimeoutMs,
-    resultBytesMax: options.resultBytesMax,
+    resultBytesMax,
     hasTemporarySlot: options.temporarySlot ?? false,
+    isReader,
   });
 }
 

@@ -1,6 +1,6 @@
 import type { Credentials } from "../../protocol/auth/password_checks.ts";
 import type { SharedState, TokenDrop } from "../../protocol/thread_context.ts";
-import { oneWord } from "../../store/base/key_text.ts";
+import { oneWord, printable } from "../../store/base/key_text.ts";
 import type { ConnectionId } from "../../store/connections.ts";
 import type { ServerOptions } from "../cli/options.ts";
 import type { Listen, TransportEvent } from "../net/transport.ts";
@@ -60,7 +60,7 @@ export function tokensDropped({ token, count, by }: TokenDrop): TransportEvent {
     };
   }
   const { id, ageSec } = token;
-  const key = oneWord(token.key);
+  const key = printable(token.key);
   const owner = token.owner || "-";
   const peer = oneWord(token.peer) || "-";
   return {

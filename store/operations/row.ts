@@ -383,8 +383,9 @@ export class RowOperations {
       this.#values.forgetPosition();
     }
     const version = u64ToNumber(items.idLow(item), items.idHigh(item));
-    const expires = items.word(item, WORD.DEADLINE_SEC) !== 0;
-    return { flags: items.clientFlags(item), data, version, expires };
+    const endSec = items.word(item, WORD.DEADLINE_SEC);
+    const expiresInSec = endSec === 0 ? 0 : endSec - clockSec(links.memory);
+    return { flags: items.clientFlags(item), data, version, expiresInSec };
   }
 
   /**

@@ -53,8 +53,8 @@ export interface CachedRow {
   /** Null: it is too long to be copied. */
   readonly data: Uint8Array | null;
   readonly version: number;
-  /** Whether its time ends. */
-  readonly expires: boolean;
+  /** Seconds until it expires; 0: it does not. */
+  readonly expiresInSec: number;
 }
 
 /** The result of a request that writes. */

@@ -48,7 +48,8 @@ const GAUGES = [
   ...["rows_tokens_idle", "rows_tokens_busy", "rows_tokens_unknown", "rows_tokens_oldest_age"],
   ...["rows_nodes_member", "rows_nodes_silent", "rows_nodes_lost", "rows_node_member"],
   ...["rows_follow_lag_ms", "rows_follow_lag_bytes"],
-  ...["rows_verified_stale", "rows_verified_phantom", "rows_verified_nines_day"],
+  ...["rows_verified_stale", "rows_verified_phantom", "rows_verified_wrong_day"],
+  ...["rows_verified_nines_day", "rows_verified_quarantine"],
 ] as const;
 
 const QUANTILES = [["p50_us", 0.5], ["p99_us", 0.99], ["p999_us", 0.999]] as const;

@@ -271,4 +271,6 @@ export interface PostgresSettings {
   readonly resultBytesMax?: number | undefined;
   /** Whether the log is kept only while it is read; left out: also while no origin reads it. */
   readonly hasTemporarySlot?: boolean;
+  /** Whether it is only read; left out: missing tables are made. */
+  readonly isReader?: boolean;
 }

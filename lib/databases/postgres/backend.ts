@@ -342,7 +342,7 @@ export class PostgresBackend implements Backend {
 }
 
 /**
- * Connects, and makes missing tables.
+ * Connects, and makes missing tables if it is not only read.
  *
  * @throws When the server cannot be reached, may lose commits, or its tables do not fit.
  */
@@ -351,10 +351,10 @@ export async function openPostgres(
   names: TableNames,
   settings: PostgresSettings,
 ): Promise<PostgresBackend> {
-  const { timeoutMs } = settings;
+  const { timeoutMs, isReader = false } = settings;
   const session = await Session.open({ url, timeoutMs });
   try {
-    const types = await prepareTables(session, names);
+    const types = await (isReader ? readColumnTypes : prepareTables)(session, names);
     const { searchPath } = session;
     return new PostgresBackend({ url, timeoutMs, searchPath }, types, names, settings);
   } finally {

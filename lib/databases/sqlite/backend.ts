@@ -84,6 +84,7 @@ export class SqliteBackend implements Backend {
    * @param path The path of the database file.
    * @param timeoutMs How long a write waits for another process's lock on the file; longest time of a view's query.
    * @param resultBytesMax Most bytes of a view's value.
+   * @param isReader Whether it is only read: no table is made, and no lock waited for.
    * @throws SQLite's error, with the remedy.
    */
   constructor(
@@ -92,13 +93,14 @@ export class SqliteBackend implements Backend {
     timeoutMs = 5000,
     nowUnixMs = Date.now,
     resultBytesMax = Infinity,
+    isReader = false,
   ) {
     this.#path = path;
     this.#names = names;
     this.#timeoutMs = timeoutMs;
     this.#nowUnixMs = nowUnixMs;
     this.#resultBytesMax = resultBytesMax;
-    this.#database = openFile(path, names, timeoutMs);
+    this.#database = isReader ? openReader(path) : openFile(path, names, timeoutMs);
     this.#encoding = encodingOf(this.#database);
     this.#fileId = fileId(path);
     this.#realPath = path === SQLITE_MEMORY ? path : Deno.realPathSync(path);
@@ -428,6 +430,12 @@ function openFile(path: string, names: TableNames, timeoutMs: number): DatabaseS
       ? new Error(`${reason}; the folder must exist, and folder and file must be writable`)
       : error;
   }
+}
+
+/** Opens the file of an origin, which has made the tables. @throws SQLite's error. */
+function openReader(path: string): DatabaseSync {
+  requireFile(path);
+  return new DatabaseSync(path, { readOnly: true, timeout: 0 });
 }
 
 /** @throws SQLite's error, with the remedy for keys that are not unique: a write would make a second row. */

@@ -17,6 +17,8 @@ export class PrefixExpulsion {
   readonly #log: Log;
   readonly #sleep: (ms: number) => Promise<void>;
   #isStopping = false;
+  /** The deletions that have begun; it never rejects. */
+  #expelled: Promise<void> = Promise.resolve();
 
   /** @param expel Deletes rows, everywhere. */
   constructor(
@@ -35,7 +37,27 @@ export class PrefixExpulsion {
   }
 
   /** Deletes the keys of views that have just been replaced. */
-  async expelReplaced(prefixes: readonly string[]): Promise<void> {
+  expelReplaced(prefixes: readonly string[]): Promise<void> {
+    const end = this.#expelTwice(prefixes);
+    this.#expelled = Promise.allSettled([this.#expelled, end]).then(() => {});
+    return end;
+  }
+
+  /**
+   * Waits until every change is applied that was committed by now, and the keys of replaced views are deleted.
+   *
+   * @returns Whether that was within `ms`, and before the signal.
+   * @throws The database's error.
+   */
+  async waitForNow(ms: number, signal?: AbortSignal): Promise<boolean> {
+    const limitMs = performance.now() + ms;
+    const end = await this.#log.endOfLog();
+    if (!await isWithin(this.#expelled, ms, signal)) return false;
+    const leftMs = Math.max(0, limitMs - performance.now());
+    return await this.#log.follower.wait(end, leftMs, signal);
+  }
+
+  async #expelTwice(prefixes: readonly string[]): Promise<void> {
     const rows = { keys: [], prefixes };
     await this.#expel(rows);
     // A change that the log had under the views before may not have been visible to reads since.
@@ -55,4 +77,17 @@ export class PrefixExpulsion {
       await this.#sleep(RETRY_MS);
     }
   }
+}
+
+/** Whether a promise is resolved within `ms`, and before the signal. */
+async function isWithin(done: Promise<void>, ms: number, signal?: AbortSignal): Promise<boolean> {
+  const { promise: given, resolve: giveUp } = Promise.withResolvers<boolean>();
+  const abort = (): void => giveUp(false);
+  const timer = setTimeout(abort, ms);
+  if (signal?.aborted) abort();
+  signal?.addEventListener("abort", abort);
+  const isDone = await Promise.race([done.then(() => true), given]);
+  clearTimeout(timer);
+  signal?.removeEventListener("abort", abort);
+  return isDone;
 }

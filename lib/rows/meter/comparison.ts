@@ -12,6 +12,8 @@ export type Comparison =
   | "same"
   /** The database had it no more when it was asked before the hit. */
   | "older"
+  /** So, but its max-age allows that. */
+  | "aging"
   /** The database has never had it until it was asked after the hit. */
   | "newer"
   /** The database has changed meanwhile in a way that allows no verdict. */
@@ -19,17 +21,21 @@ export type Comparison =
 
 /** Results of views have this version, all of them; a row has it until its second write. */
 const VIEW_VERSION = 1;
+/** Clocks of a cache and of the database's reader count whole seconds. */
+const CLOCK_SEC = 2;
 
 /**
  * Compares a hit on a row or a view.
  *
  * @param before What the database had before the hit; of a view, twice in one snapshot.
  * @param after What it had after the hit.
+ * @param nowUnixSec The time of `after`.
  */
 export function compare(
   before: readonly Found[],
   hit: Hit,
   after: readonly Found[],
+  nowUnixSec: number,
 ): Comparison {
   const [first, again = first] = before;
   const [last] = after;
@@ -37,7 +43,7 @@ export function compare(
   const cached = hit === "absent" ? 0 : hit.version;
   return Math.max(first.version, last.version, cached) > VIEW_VERSION
     ? compareVersions(first, hit, last)
-    : compareBytes(first, again!, hit, last);
+    : compareBytes(first, again!, hit, last, nowUnixSec);
 }
 
 /** A row's version grows with each write of its key. */
@@ -48,7 +54,7 @@ function compareVersions(before: Found, hit: Hit, after: Found): Comparison {
   }
   const truths = [before, after];
   // Clocks differ, and a row whose time is over is deleted with a version of its own.
-  if (hit.expires && truths.some(({ row }) => row === null)) return "unclear";
+  if (hit.expiresInSec !== 0 && truths.some(({ row }) => row === null)) return "unclear";
   if (hit.version < before.version) return "older";
   if (hit.version > after.version) return "newer";
   const equal = truths.filter(({ version }) => version === hit.version);
@@ -56,12 +62,29 @@ function compareVersions(before: Found, hit: Hit, after: Found): Comparison {
 }
 
 /** @param again The result of `before` once more: a query may have another one each time. */
-function compareBytes(before: Found, again: Found, hit: Hit, after: Found): Comparison {
+function compareBytes(
+  before: Found,
+  again: Found,
+  hit: Hit,
+  after: Found,
+  nowUnixSec: number,
+): Comparison {
   if (!areEqual(before, again) || (hit !== "absent" && hit.data === null)) return "unclear";
   if (isRowOf(hit, before) || isRowOf(hit, after)) return "same";
-  // A view with a max-age may be as old as that.
-  if (hit !== "absent" && hit.expires) return "unclear";
-  return areEqual(before, after) ? "older" : "unclear";
+  if (!areEqual(before, after)) return "unclear";
+  return hit !== "absent" && mayBeOld(hit, after, nowUnixSec) ? "aging" : "older";
+}
+
+/** Whether a result has a max-age, and no longer time left than one that is read now. */
+function mayBeOld({ expiresInSec }: CachedRow, { row }: Found, nowUnixSec: number): boolean {
+  if (expiresInSec === 0) return false;
+  const { expiresUnixSec = 0 } = row ?? {};
+  return expiresUnixSec === 0 || expiresInSec <= expiresUnixSec - nowUnixSec + CLOCK_SEC;
+}
+
+/** Whether a later hit may have the same version and bytes, although the first was deleted. */
+export function mayReturn(hit: Hit): boolean {
+  return hit === "absent" || hit.version <= VIEW_VERSION;
 }
 
 /** Whether two hits are the same answer. */

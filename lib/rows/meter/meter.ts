@@ -1,8 +1,9 @@
 import type { Found } from "../../databases/base/backend.ts";
 import type { TransportEvent } from "../../net/transport.ts";
-import { oneWord } from "../../../store/base/key_text.ts";
+import { printable } from "../../../store/base/key_text.ts";
 import { reasonOf } from "../../process/reason.ts";
-import { compare, type Comparison, type Hit, isSameHit } from "./comparison.ts";
+import type { KeySet } from "../../databases/views/key_set.ts";
+import { compare, type Comparison, type Hit, isSameHit, mayReturn } from "./comparison.ts";
 import { SampleWindow } from "./window.ts";
 
 /** A sample this often at least, while there is something to compare: 8,640 a day. */
@@ -19,8 +20,12 @@ const CHANGED_TICKS = 10;
 const HIT_TRIES = 3;
 /** Comparisons of a key that changes all the time. */
 const UNCLEAR_TRIES = 3;
-/** With a log: looks at a value that must all find it the same, and wrong. A view may return to an earlier result. */
+/** With a log: further looks at a value that must all find it the same, and wrong. */
 const LOG_LOOKS = 3;
+/** A key that is wrong again, and why samples fail, are told this often; and keys that are remembered as told. */
+const TELL_KEY_MS = 60_000;
+const TELL_FAILURE_MS = 3_600_000;
+const TOLD_MAX = 64;
 /** Stale values after which `--stale quarantine` acts. */
 const QUARANTINE_AT = 2;
 
@@ -40,13 +45,23 @@ export interface Truth {
 
 /** The log of changes that others make; a hit may be as old as what is not applied. */
 export interface MeteredLog {
-  /** Waits until every change is applied that was committed by now. @returns Whether that was in time. */
+  /**
+   * Waits until every change is applied that was committed by now, and no result of views before is cached.
+   *
+   * @returns Whether that was in time.
+   */
   waitForNow(ms: number): Promise<boolean>;
 }
 
 /** What the meter measures, and how it acts. */
 export interface MeterContext {
   readonly truth: Truth;
+  /**
+   * Opens its connection again: the old one may know other types and views, or lead to a server that was replaced.
+   *
+   * @throws The database's error.
+   */
+  renewTruth(): Promise<void>;
   /** How far a hit may be behind the log, in milliseconds. */
   readonly lagMaxMs: number;
   /** One of so many hits and changes is compared. */
@@ -65,13 +80,15 @@ export interface MeterContext {
   readonly quarantine: (() => void) | null;
   report(event: TransportEvent): void;
   nowMs(): number;
+  /** In Unix seconds, as the database's reader has them. */
+  nowUnixSec(): number;
 }
 
 /** Counters of samples, by what they have shown. */
 export interface MeterCounts {
   /** The hit was right. */
   same: number;
-  /** It was behind the log, by less than is allowed. */
+  /** It was behind the log, by less than is allowed, or a view's result within its max-age. */
   lagging: number;
   stale: number;
   /** It was newer than the database. */
@@ -110,6 +127,14 @@ export class Meter {
   #isRunning = false;
   #generation = 0;
   #prefersChanged = true;
+  /** The key that is being compared, and whether it may have changed since that began. */
+  #compared: string | null = null;
+  #isComparedChanged = false;
+  /** The key that is being deleted because its value was wrong. */
+  #expelled: string | null = null;
+  /** Keys whose wrong values were told, and when. */
+  readonly #told = new Map<string, number>();
+  #failureToldMs = -Infinity;
 
   constructor(context: MeterContext) {
     this.#context = context;
@@ -124,10 +149,22 @@ export class Meter {
     this.#generation++;
   }
 
-  /** Notes that a write was acknowledged, or that the log has a change. */
-  noteChange(key: string): void {
-    this.#changes++;
-    if (this.#changed.size < CHANGED_MAX) this.#changed.set(key, CHANGED_TICKS);
+  /** Notes keys of rows and views that are being deleted from caches, because they change. */
+  noteDeletion(rows: KeySet): void {
+    this.noteChanges(rows);
+    for (const key of rows.keys) {
+      if (key === this.#expelled) continue;
+      this.#changes++;
+      if (this.#changed.size < CHANGED_MAX) this.#changed.set(key, CHANGED_TICKS);
+    }
+  }
+
+  /** Notes what the log has. It will be deleted. */
+  noteChanges({ keys, prefixes }: KeySet): void {
+    const compared = this.#compared;
+    if (compared === null) return;
+    this.#isComparedChanged ||= keys.includes(compared) ||
+      prefixes.some((prefix) => compared.startsWith(prefix));
   }
 
   /** To be called about once a second. Resolves when the samples that are due are compared. */
@@ -142,19 +179,22 @@ export class Meter {
     this.#debtMs = Math.max(0, this.#debtMs - (now - this.#tickMs) * DATABASE_SHARE);
     this.#tickMs = now;
     if (this.#isRunning) return;
-    if (now - this.#lastMs >= REST_MS) this.#due = Math.max(this.#due, 1);
+    const hasRested = now - this.#lastMs >= REST_MS;
+    if (hasRested) this.#due = Math.max(this.#due, 1);
     this.#isRunning = true;
     try {
-      await this.#sampleAll(Math.min(Math.floor(this.#due), TICK_SAMPLES_MAX));
+      await this.#sampleAll(Math.min(Math.floor(this.#due), TICK_SAMPLES_MAX), hasRested);
     } finally {
       this.#isRunning = false;
       this.#age();
     }
   }
 
-  async #sampleAll(count: number): Promise<void> {
+  /** @param isFirstFree Whether the first sample is taken whatever the database has worked. */
+  async #sampleAll(count: number, isFirstFree: boolean): Promise<void> {
     for (let left = count; left > 0; left--) {
-      if (this.#debtMs > DATABASE_ADVANCE_MS) {
+      const isFree = isFirstFree && left === count;
+      if (!isFree && this.#debtMs > DATABASE_ADVANCE_MS) {
         this.counts.shed += left;
         this.#due -= left;
         return;
@@ -163,11 +203,14 @@ export class Meter {
       if (key === null) return;
       this.#due--;
       this.#lastMs = this.#context.nowMs();
+      this.#compared = key;
+      this.#isComparedChanged = false;
       try {
         await this.#sample(key);
-      } catch {
-        this.counts.failed++;
+      } catch (error) {
+        this.#fail(reasonOf(error));
       }
+      this.#compared = null;
     }
   }
 
@@ -211,22 +254,27 @@ export class Meter {
     if (generation !== this.#generation) return;
     // The cache has let go of it, or another origin has taken over.
     if (first === null) return;
-    const { comparison } = first;
+    const { comparison, hit } = first;
     if (comparison === "same") return this.#count("same");
+    if (comparison === "aging") return this.#count("lagging");
     if (comparison === "unclear") return void this.counts.unclear++;
-    const { truth: { log }, lagMaxMs, nowMs } = this.#context;
-    if (log === null) return await this.#found(key, first);
+    const { truth, renewTruth, lagMaxMs, nowMs } = this.#context;
+    const { log } = truth;
+    const looks = log === null ? 1 : LOG_LOOKS;
     let last = first;
-    for (let look = 0; look < LOG_LOOKS; look++) {
+    for (let look = 1; look <= looks; look++) {
       // What the log has up to here includes the change that the hit lacks.
       const sinceMs = nowMs();
-      if (!await log.waitForNow(lagMaxMs)) {
-        this.counts.failed++;
-        return;
+      if (log !== null && !await log.waitForNow(lagMaxMs)) {
+        return this.#fail(`the log was not applied within ${lagMaxMs} ms`);
       }
+      if (look === looks) await this.#spend(renewTruth);
       const next = await this.#bracket(key);
       if (generation !== this.#generation) return;
-      if (next === null || next.comparison !== comparison || !isSameHit(last.hit, next.hit)) {
+      const isAsBefore = next !== null && next.comparison === comparison &&
+        isSameHit(hit, next.hit) && !(this.#isComparedChanged && mayReturn(hit));
+      if (!isAsBefore) {
+        if (log === null) return void this.counts.unclear++;
         this.lagMsMax = Math.max(this.lagMsMax, Math.round(nowMs() - sinceMs));
         return this.#count("lagging");
       }
@@ -235,27 +283,44 @@ export class Meter {
     await this.#found(key, last);
   }
 
+  #fail(reason: string): void {
+    this.counts.failed++;
+    const nowMs = this.#context.nowMs();
+    if (nowMs - this.#failureToldMs < TELL_FAILURE_MS) return;
+    this.#failureToldMs = nowMs;
+    this.#context.report({
+      level: "warning",
+      event: "verify_failed",
+      message: `a cached value was not compared with the database: ${reason}`,
+      fields: { reason },
+    });
+  }
+
+  /** Counts the time that the database works. */
+  async #spend<Result>(act: () => Promise<Result>): Promise<Result> {
+    const { nowMs } = this.#context;
+    const beganMs = nowMs();
+    try {
+      return await act();
+    } finally {
+      this.#debtMs += nowMs() - beganMs;
+    }
+  }
+
   /** Asks the database, the cache, and the database again. @returns Null: there is no hit to compare. */
   async #bracket(key: string): Promise<Bracket | null> {
-    const { truth, look, nowMs } = this.#context;
+    const { truth, look, nowUnixSec } = this.#context;
+    const read = (): Promise<readonly Found[]> => this.#spend(() => truth.read(key));
     for (let tries = 1;; tries++) {
-      const beganMs = nowMs();
-      let before: readonly Found[];
-      let hit: Hit | null;
-      let after: readonly Found[];
-      try {
-        before = await truth.read(key);
-        hit = look(key);
-        if (hit === null) return null;
-        after = await truth.read(key);
-      } finally {
-        this.#debtMs += nowMs() - beganMs;
-      }
+      const before = await read();
+      const hit = look(key);
+      if (hit === null) return null;
+      const after = await read();
       const all = [...before, ...after];
       if (!all.every((found) => truth.isCurrent(found))) return null;
       const problem = all.find((found) => found.problem !== undefined)?.problem;
       if (problem !== undefined) throw new Error(problem);
-      const comparison = compare(before, hit, after);
+      const comparison = compare(before, hit, after, nowUnixSec());
       if (comparison !== "unclear" || tries === UNCLEAR_TRIES) {
         return { comparison, hit, truth: after[0]! };
       }
@@ -274,15 +339,17 @@ export class Meter {
     this.window.add(true);
     const cached = hit === "absent" ? "absent" : `version ${hit.version}`;
     const stored = truth.row === null ? "absent" : `version ${truth.version}`;
-    const name = oneWord(key);
+    const name = printable(key);
     const reads = kind === "stale" ? "older" : "newer";
-    this.#context.report({
-      level: "error",
-      event: kind === "stale" ? "stale_value" : "phantom_value",
-      message: `a cached value is ${reads} than the database has it: ${name}, ` +
-        `cached ${cached}, in the database ${stored}; it is deleted`,
-      fields: { key: name, cached, stored },
-    });
+    if (this.#isToTell(key)) {
+      this.#context.report({
+        level: "error",
+        event: kind === "stale" ? "stale_value" : "phantom_value",
+        message: `a cached value is ${reads} than the database has it: ${name}, ` +
+          `cached ${cached}, in the database ${stored}; it is deleted`,
+        fields: { key: name, cached, stored },
+      });
+    }
     const { quarantine, expel } = this.#context;
     if (this.counts.stale + this.counts.phantom === QUARANTINE_AT && quarantine !== null) {
       quarantine();
@@ -293,6 +360,7 @@ export class Meter {
         fields: {},
       });
     }
+    this.#expelled = key;
     try {
       await expel(key);
     } catch (error) {
@@ -303,6 +371,18 @@ export class Meter {
         fields: { key: name, reason },
       });
     }
+    this.#expelled = null;
+  }
+
+  /** Whether the key was not told for some time. */
+  #isToTell(key: string): boolean {
+    const nowMs = this.#context.nowMs();
+    for (const [each, toldMs] of this.#told) {
+      if (nowMs - toldMs >= TELL_KEY_MS) this.#told.delete(each);
+    }
+    if (this.#told.has(key) || this.#told.size === TOLD_MAX) return false;
+    this.#told.set(key, nowMs);
+    return true;
   }
 }
 

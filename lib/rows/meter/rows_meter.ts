@@ -4,6 +4,7 @@ import type { Stat } from "../../../protocol/stats/entry.ts";
 import type { KeySet } from "../../databases/views/key_set.ts";
 import type { Hit } from "./comparison.ts";
 import { Meter, type MeterContext, type Truth } from "./meter.ts";
+import { HitSampler } from "./hit_sampler.ts";
 import { meterStats } from "./meter_stats.ts";
 import { pause } from "../../process/pause.ts";
 import { reasonOf } from "../../process/reason.ts";
@@ -41,23 +42,26 @@ export class RowsMeter {
   readonly #parts: RowsMeterParts;
   readonly #meter: Meter;
   readonly #prefixes: readonly string[];
+  readonly #hits: HitSampler;
   #truth: OpenTruth | null = null;
-  /** Rows and views among the keys that clients ask for most, as of this tick. */
-  #hotKeys: Cache["inspector"]["hotKeys"]["keys"] = [];
   #timer: ReturnType<typeof setInterval> | undefined;
   #ticking: Promise<void> = Promise.resolve();
   #isTicking = false;
   #ticksToOpen = 0;
   #isClosed = false;
   #isMeasurable = true;
+  /** No row is cached any more. */
+  #isQuarantined = false;
 
   constructor(parts: RowsMeterParts) {
     const { cache, options } = parts;
     this.#parts = parts;
     const encoder = new TextEncoder();
     this.#prefixes = options.prefixes.map((prefix) => latin1Text(encoder.encode(prefix)));
+    this.#hits = new HitSampler(cache.inspector, (key) => this.#isRow(key));
     // deno-lint-ignore no-this-alias -- for the getter
     const meter = this;
+    const { quarantine } = parts;
     this.#meter = new Meter({
       ...parts,
       truth: {
@@ -67,22 +71,29 @@ export class RowsMeter {
           return meter.#truth!.log;
         },
       },
+      renewTruth: () => this.#renew(),
       lagMaxMs: options.lagMaxMs,
       every: options.verify,
       look: (key) => this.#look(key, COMPARED_BYTES_MAX),
       isCached: (key) => this.#look(key, 0) !== null,
-      hits: () => cache.inspector.sumOfClasses("get_hits"),
-      drawKey: () => this.#drawKey(),
+      hits: () => this.#hits.hits,
+      drawKey: () => this.#hits.draw(),
+      quarantine: quarantine && (() => {
+        this.#isQuarantined = true;
+        quarantine();
+      }),
       nowMs: () => performance.now(),
+      nowUnixSec: () => Date.now() / 1000,
     });
   }
 
   get stats(): Stat[] {
-    return meterStats(this.#meter);
+    return meterStats(this.#meter, this.#isQuarantined);
   }
 
-  /** Why `/health` is not well; null: no value of the last hour was wrong. */
+  /** Why `/health` is not well; null: no value of the last hour was wrong, and rows are cached. */
   get problem(): string | null {
+    if (this.#isQuarantined) return "cached values were wrong: no row is cached until a restart";
     const { compared, stale } = this.#meter.window.hour;
     if (stale === 0) return null;
     return `${stale} of ${compared} cached values that were compared in the last hour were wrong`;
@@ -106,8 +117,13 @@ export class RowsMeter {
   }
 
   /** Notes keys that are being deleted because they change. */
-  note({ keys }: KeySet): void {
-    for (const key of keys) if (this.#isRow(key)) this.#meter.noteChange(key);
+  noteDeletion(rows: KeySet): void {
+    this.#meter.noteDeletion({ ...rows, keys: rows.keys.filter((key) => this.#isRow(key)) });
+  }
+
+  /** Notes what the log has. It will be deleted. */
+  noteChanges(rows: KeySet): void {
+    this.#meter.noteChanges(rows);
   }
 
   /** Opens its connection again: views or the schema are others from here on. */
@@ -126,6 +142,13 @@ export class RowsMeter {
     } catch (error) {
       this.#say(reasonOf(error));
     }
+  }
+
+  /** @throws The database's error; until it is open again, nothing is compared. */
+  async #renew(): Promise<void> {
+    await this.#close();
+    await this.#open();
+    if (this.#truth === null) throw new Error("the connection cannot be opened again");
   }
 
   async #close(): Promise<void> {
@@ -147,19 +170,11 @@ export class RowsMeter {
     return hit;
   }
 
-  /** A key of rows or views among those that clients ask for most; the more often it is asked for, the more likely. */
-  #drawKey(): string | null {
-    const keys = this.#hotKeys;
-    let left = Math.random() * keys.reduce((sum, { count }) => sum + count, 0);
-    return keys.find(({ count }) => (left -= count) < 0)?.key ?? null;
-  }
-
   async #tick(): Promise<void> {
     if (this.#isClosed || !this.#isMeasurable) return;
     if (this.#truth === null && --this.#ticksToOpen < 0) await this.#open();
     if (this.#truth === null) return;
-    const { hotKeys } = this.#parts.cache.inspector;
-    this.#hotKeys = hotKeys.keys.filter(({ key }) => this.#isRow(key));
+    this.#hits.update();
     await this.#meter.tick();
   }
 

@@ -42,7 +42,7 @@ export class NodeThread {
       expiry: rowExpiry,
       dial: readDialOptions(dbTimeoutMs, originLogin, originCaCert),
       delete: (deleted) => {
-        this.#meter?.note(deleted);
+        this.#meter?.noteDeletion(deleted);
         return own.expel(deleted);
       },
       report: (event: TransportEvent) => say({ kind: "event", event }),

@@ -8,8 +8,10 @@ import type { OpenTruth } from "../meter/rows_meter.ts";
 /** Sends a command to the origin. @returns The reply. @throws When there is none. */
 export type AskOrigin = (request: Uint8Array) => Promise<Uint8Array>;
 
-/** Keys that a text command can have. */
-const TEXT_KEY = /^[\x21-\x7e]{1,250}$/;
+/** Keys that a text command can have, a character a byte. */
+const TEXT_KEY = /^[\x21-\x7e\x80-\xff]{1,250}$/;
+/** Results of views have this version: of them, two are read in one snapshot. */
+const VIEW_VERSION = 1;
 const LF = 0x0a;
 
 /** Reads the database by the origin of a node, which asks it for each `uread`. */
@@ -28,7 +30,12 @@ export class NodeTruth implements OpenTruth {
 
   async read(key: string): Promise<readonly Found[]> {
     if (!TEXT_KEY.test(key)) throw new Error("a text command cannot have this key");
-    return foundIn(await this.#ask(latin1Bytes(`uread ${key} ${key}`)));
+    const found = await this.#read(key);
+    return found[0]!.version > VIEW_VERSION ? found : await this.#read(`${key} ${key}`);
+  }
+
+  async #read(keys: string): Promise<readonly Found[]> {
+    return foundIn(await this.#ask(latin1Bytes(`uread ${keys}`)));
   }
 
   async close(): Promise<void> {}

@@ -100,13 +100,21 @@ export class OriginThread {
     const reportLog: Report = (event) => {
       report(event);
       this.#upkeep.tell();
+      // Perhaps another server has taken the address.
+      if (event.event === "log_followed") this.#meter?.reopen();
     };
     const follower = options.follow
       ? new Follower(backend, this.#rowsOfLog, reportLog, pause)
       : null;
-    const log = follower && { follower, endOfLog: () => backend.endOfLog() };
     this.#follower = follower;
-    this.#expulsion = log && new PrefixExpulsion((rows) => this.#expel(rows), log, pause);
+    const expulsion = follower && new PrefixExpulsion(
+      (rows) => this.#expel(rows),
+      { follower, endOfLog: () => backend.endOfLog() },
+      pause,
+    );
+    this.#expulsion = expulsion;
+    const waitForNow = (ms: number, signal?: AbortSignal): Promise<boolean> =>
+      expulsion!.waitForNow(ms, signal);
     this.#viewsReload = new ViewsReload({
       read: () => viewsOf(options)!,
       prepare: (views) => backend.prepareViews(views),
@@ -142,22 +150,20 @@ export class OriginThread {
       openTruth: () =>
         OriginTruth.open({
           ...{ options, openDatabase, epoch, views: this.#views },
-          log: log && {
-            waitForNow: async (ms) => await log.follower.wait(await log.endOfLog(), ms),
-          },
+          log: follower && { waitForNow },
         }),
       expel: (key) => this.#expel({ keys: [key], prefixes: [] }),
       quarantine: options.stale === "quarantine" ? this.#keepNothing : null,
     });
     runner.delete = (rows) => {
-      this.#meter?.note(rows);
+      this.#meter?.noteDeletion(rows);
       return this.#nodeServer.delete(rows);
     };
     const commands = new RowCommands(
       this.#flows,
       runner,
       this.#nodeServer,
-      log,
+      follower && { follower, waitForNow },
       (keyLength, valueLength, flags) => rows.fits(keyLength, valueLength, flags),
       () => this.#meter?.stats ?? [],
     );
@@ -189,7 +195,7 @@ export class OriginThread {
   get #rowsOfLog(): LogContext {
     return {
       note: (changed) => {
-        this.#meter?.note(changed);
+        this.#meter?.noteChanges(changed);
         // Perhaps the schema has changed.
         if (hasEveryRow(changed)) this.#meter?.reopen();
         this.#flows.noteChanges(changed, this.#follower!.caughtUpMs);

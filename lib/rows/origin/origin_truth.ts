@@ -1,4 +1,5 @@
 import { type Backend, type Found, SQLITE_MEMORY } from "../../databases/base/backend.ts";
+import type { DatabaseOptions } from "../../databases/open_backend.ts";
 import type { Views } from "../../databases/views/view.ts";
 import type { MeteredLog } from "../meter/meter.ts";
 import type { RowsOptions } from "../options.ts";
@@ -6,7 +7,9 @@ import type { OpenTruth } from "../meter/rows_meter.ts";
 import { ActiveViews } from "./active_views.ts";
 
 /** Opens the database of an origin. @throws The database's error. */
-export type OpenDatabase = (options: RowsOptions) => Promise<Backend>;
+export type OpenDatabase = (
+  options: RowsOptions & Pick<DatabaseOptions, "isReader">,
+) => Promise<Backend>;
 
 /** What an origin knows of its database. */
 interface TruthParts {
@@ -37,7 +40,8 @@ export class OriginTruth implements OpenTruth {
     const { options, views, openDatabase } = parts;
     const { database } = options;
     if (database.kind === "sqlite" && database.path === SQLITE_MEMORY) return null;
-    const truth = new OriginTruth(await openDatabase({ ...options, dbConnections: 1 }), parts);
+    const backend = await openDatabase({ ...options, dbConnections: 1, isReader: true });
+    const truth = new OriginTruth(backend, parts);
     try {
       if (views !== null) {
         await truth.#views.replace(views, await truth.#backend.prepareViews(views));

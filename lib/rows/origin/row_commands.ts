@@ -48,8 +48,13 @@ const UNKNOWN_COMMAND = latin1Text(REPLY.ERROR);
 /** The follower of the database's log. */
 export interface Following {
   readonly follower: Follower;
-  /** `Backend.endOfLog` */
-  endOfLog(): Promise<bigint>;
+  /**
+   * Waits until every change is applied that was committed by now, and no result of views before is cached.
+   *
+   * @returns Whether that was within `ms`, and before the signal.
+   * @throws The database's error.
+   */
+  waitForNow(ms: number, signal?: AbortSignal): Promise<boolean>;
 }
 
 /** Returns the words of a command's line. A line may be as long as a value: the time grows with its length only. */
@@ -279,10 +284,13 @@ export class RowCommands {
       throw new Error(NO_LOG);
     }
     const timeoutMs = numberOf(ms, FOLLOW_WAIT_MS_MAX);
-    const { endOfLog, follower } = this.#following;
-    const target = position === "now" ? await endOfLog() : positionOf(position);
+    const { follower } = this.#following;
+    const target = position === "now" ? position : positionOf(position);
     if (target === null) throw new Refusal(BAD_FORMAT);
-    return await follower.wait(target, timeoutMs, signal) ? "OK\r\n" : "TIMEOUT\r\n";
+    const isApplied = target === "now"
+      ? await this.#following.waitForNow(timeoutMs, signal)
+      : await follower.wait(target, timeoutMs, signal);
+    return isApplied ? "OK\r\n" : "TIMEOUT\r\n";
   }
 
   /** `stats rows` */

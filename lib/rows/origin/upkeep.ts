@@ -1,4 +1,4 @@
-import { oneWord } from "../../../store/base/key_text.ts";
+import { printable } from "../../../store/base/key_text.ts";
 import { reasonOf } from "../../process/reason.ts";
 import type { Backend } from "../../databases/base/backend.ts";
 import type { Flows, Right } from "../flows/flows.ts";
@@ -199,7 +199,7 @@ export class Upkeep {
     const { firstUnsafe } = this.#context.flows.ugetKeys;
     if (firstUnsafe === "" || this.#isUnsafeTold) return;
     this.#isUnsafeTold = true;
-    const key = oneWord(firstUnsafe);
+    const key = printable(firstUnsafe);
     const message =
       `caches of clients may be stale: ${key} has changed after uget had answered it with C, ` +
       "and no writer with an update token has deleted it there; use nodes (--origin), see docs/rows.md";

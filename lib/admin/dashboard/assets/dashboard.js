@@ -173,17 +173,14 @@ const TILES = [
   ["Update tokens out", plain, sum("token_curr", ...ROW_TOKENS.map(([, column]) => column))],
   [
     "Nines of coherence, last day",
-    (value) => value < 0 ? "stale values" : plain(value),
-    (row) =>
-      row("rows_verified_stale") + row("rows_verified_phantom") > 0
-        ? -1
-        : row("rows_verified_nines_day"),
+    (value) => value < 0 ? "wrong values" : plain(value),
+    (row) => row("rows_verified_wrong_day") > 0 ? -1 : row("rows_verified_nines_day"),
     (value) => value < 0,
   ],
   [
     "Quarantine",
     (value) => value > 0 ? "on" : "off",
-    (row) => row("quarantine"),
+    (row) => row("quarantine") + row("rows_verified_quarantine"),
     (value) => value > 0,
   ],
 ];

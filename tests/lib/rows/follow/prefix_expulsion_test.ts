@@ -6,12 +6,13 @@ import { shownKeys } from "../../../support/rows/key_sets.ts";
 class World {
   readonly calls: string[] = [];
   onSleep: () => void = () => {};
+  onExpel: () => Promise<void> = () => Promise.resolve();
   /** Results of the next waits for the log. */
   readonly waits: (boolean | Error)[] = [];
   readonly expulsion = new PrefixExpulsion(
     (rows) => {
       this.calls.push(`expel ${shownKeys(rows).join(" ")}`);
-      return Promise.resolve();
+      return this.onExpel();
     },
     {
       endOfLog: () => {
@@ -51,4 +52,28 @@ Deno.test("the wait for the log ends with the origin", async () => {
   world.onSleep = () => world.expulsion.stop();
   await world.expulsion.expelReplaced(["a:"]);
   assertEquals(world.calls, ["expel a:*", "end", "wait 7", "sleep", "expel a:*"]);
+});
+
+Deno.test("`follow wait now` waits for the keys of replaced views, too", async () => {
+  const world = new World();
+  assertEquals(await world.expulsion.waitForNow(1000), true);
+  assertEquals(world.calls, ["end", "wait 7"]);
+  let next = (): void => {};
+  const blocked = new Promise<void>((resolve) => next = resolve);
+  world.onExpel = () => blocked;
+  const expelled = world.expulsion.expelReplaced(["a:"]);
+  assertEquals(await world.expulsion.waitForNow(0), false);
+  assertEquals(await world.expulsion.waitForNow(60_000, AbortSignal.abort()), false);
+  let isOver = false;
+  const waited = world.expulsion.waitForNow(60_000).then((is) => {
+    isOver = true;
+    return is;
+  });
+  await Promise.resolve();
+  assertEquals(isOver, false);
+  next();
+  assertEquals(await waited, true);
+  await expelled;
+  world.waits.push(false);
+  assertEquals(await world.expulsion.waitForNow(1000), false);
 });

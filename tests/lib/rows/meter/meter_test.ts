@@ -1,7 +1,9 @@
 import { assertEquals } from "@std/assert";
 import type { Found } from "../../../../lib/databases/base/backend.ts";
+import type { CachedRow } from "../../../../store/row_cache.ts";
 import type { Hit } from "../../../../lib/rows/meter/comparison.ts";
 import { Meter, type MeterCounts, type MeteredLog } from "../../../../lib/rows/meter/meter.ts";
+import type { KeySet } from "../../../../lib/databases/views/key_set.ts";
 import type { TransportEvent } from "../../../../lib/net/transport.ts";
 
 const encoder = new TextEncoder();
@@ -12,7 +14,11 @@ function row(version: number): Found {
 }
 
 function hit(version: number): Hit {
-  return { version, flags: 0, data: encoder.encode(`${version}`), expires: false };
+  return { version, flags: 0, data: encoder.encode(`${version}`), expiresInSec: 0 };
+}
+
+function only(...keys: string[]): KeySet {
+  return { keys, prefixes: [] };
 }
 
 /** A meter over a made-up cache and database. */
@@ -26,9 +32,13 @@ class Setting {
   /** How long the database takes. */
   readMs = 0;
   isDown = false;
+  /** What happens when the connection is opened again. */
+  renewed = (): void => {};
+  renewals = 0;
   log: MeteredLog | null = null;
   readonly events: TransportEvent[] = [];
   readonly expelled: string[] = [];
+  onExpel = (_key: string): void => {};
   quarantines = 0;
   readonly meter: Meter;
 
@@ -48,6 +58,11 @@ class Setting {
           return setting.log;
         },
       },
+      renewTruth: () => {
+        this.renewals++;
+        this.renewed();
+        return Promise.resolve();
+      },
       lagMaxMs: 10_000,
       every,
       look: (key) => this.cached.get(key) ?? null,
@@ -56,11 +71,13 @@ class Setting {
       drawKey: () => this.keys[0] ?? null,
       expel: (key) => {
         this.expelled.push(key);
+        this.onExpel(key);
         return Promise.resolve();
       },
       quarantine: quarantine ? () => this.quarantines++ : null,
       report: (event) => this.events.push(event),
       nowMs: () => this.nowMs,
+      nowUnixSec: () => this.nowMs / 1000,
     });
   }
 
@@ -111,7 +128,7 @@ Deno.test("with few hits there is a sample in ten seconds, and none without a ke
 Deno.test("a key that has changed is compared as soon as the cache answers for it", async () => {
   const setting = new Setting();
   setting.stored.set("k", 5);
-  setting.meter.noteChange("k");
+  setting.meter.noteDeletion(only("k"));
   await setting.tick();
   assertEquals(setting.counts, {});
   setting.put("k", 5);
@@ -122,7 +139,7 @@ Deno.test("a key that has changed is compared as soon as the cache answers for i
 Deno.test("a stale value is told, deleted, and in the counts of the hour", async () => {
   const setting = new Setting();
   setting.put("a b\r\n", 4, 5);
-  setting.meter.noteChange("a b\r\n");
+  setting.meter.noteDeletion(only("a b\r\n"));
   await setting.tick(1);
   assertEquals(setting.counts, { stale: 1 });
   assertEquals(setting.expelled, ["a b\r\n"]);
@@ -136,7 +153,7 @@ Deno.test("a stale value is told, deleted, and in the counts of the hour", async
 Deno.test("a value that is newer than the database is told as such", async () => {
   const setting = new Setting();
   setting.put("k", 6, 5);
-  setting.meter.noteChange("k");
+  setting.meter.noteDeletion(only("k"));
   await setting.tick(1);
   assertEquals(setting.counts, { phantom: 1 });
   assertEquals(setting.events.map(({ event }) => event), ["phantom_value"]);
@@ -160,6 +177,7 @@ Deno.test("with a log, a value is wrong when it is still there after its change 
   setting.put("k", 6, 5);
   await setting.tick(1);
   assertEquals([setting.counts, waits], [{ stale: 1, phantom: 1 }, 6]);
+  assertEquals(setting.renewals, 2);
   // It is deleted meanwhile, or filled with what is right, or with a later version; at the first look or the last.
   for (const look of [1, 3]) {
     for (const next of [null, 5, 6]) {
@@ -215,6 +233,18 @@ Deno.test("a hundredth of the database's time is for samples; what is more is sh
   assertEquals([same > 30, same < 40], [true, true], `${same} samples`);
 });
 
+Deno.test("a database that is slower than its share still gets a sample in ten seconds", async () => {
+  const setting = new Setting();
+  setting.put("k", 5);
+  setting.keys = ["k"];
+  setting.readMs = 1000;
+  const ticks = 1000;
+  for (let tick = 0; tick < ticks; tick++) await setting.tick(1);
+  const { same = 0, shed = 0 } = setting.counts;
+  assertEquals(same + shed, ticks);
+  assertEquals(same, Math.ceil(setting.nowMs / 10_000), `${same} samples`);
+});
+
 Deno.test("--stale quarantine acts at the second wrong value, once", async () => {
   const setting = new Setting({ quarantine: true });
   for (let count = 0; count < 4; count++) {
@@ -224,4 +254,95 @@ Deno.test("--stale quarantine acts at the second wrong value, once", async () =>
     assertEquals(setting.quarantines, Math.min(count, 1), `after ${count + 1}`);
   }
   assertEquals(setting.events.filter(({ event }) => event === "stale_quarantine").length, 1);
+});
+
+Deno.test("before a verdict the connection is opened again; what it finds then counts", async () => {
+  const setting = new Setting();
+  setting.keys = ["k"];
+  setting.put("k", 4, 5);
+  // The old connection led to another server.
+  setting.renewed = () => setting.put("k", 4);
+  await setting.tick(1);
+  assertEquals([setting.counts, setting.renewals], [{ unclear: 1 }, 1]);
+  await setting.tick(1);
+  assertEquals([setting.counts, setting.renewals], [{ unclear: 1, same: 1 }, 1]);
+  setting.put("k", 4, 5);
+  setting.renewed = () => {
+    throw new Error("refused");
+  };
+  await setting.tick(1);
+  assertEquals(setting.counts, { unclear: 1, same: 1, failed: 1 });
+  assertEquals(setting.events.map(({ message }) => message), [
+    "a cached value was not compared with the database: refused",
+  ]);
+});
+
+Deno.test("a view's result that the log names again may have returned: no verdict", async () => {
+  for (const version of [1, 4]) {
+    for (const changed of [only("k"), { keys: [], prefixes: ["k"] }, only("other")]) {
+      const setting = new Setting();
+      setting.keys = ["k"];
+      setting.log = {
+        waitForNow: () => {
+          setting.meter.noteChanges(changed);
+          return Promise.resolve(true);
+        },
+      };
+      setting.put("k", version, 5);
+      setting.cached.set("k", { ...hit(version) as CachedRow, data: encoder.encode("x") });
+      setting.stored.set("k", version);
+      await setting.tick(1);
+      const mayReturn = version === 1 && changed.keys[0] !== "other";
+      assertEquals(setting.counts, mayReturn ? { lagging: 1 } : { stale: 1 });
+    }
+  }
+});
+
+Deno.test("a view's result within its max-age lags", async () => {
+  const setting = new Setting();
+  setting.keys = ["k"];
+  setting.put("k", 1);
+  setting.cached.set("k", { ...hit(1) as CachedRow, data: encoder.encode("x"), expiresInSec: 5 });
+  await setting.tick(1);
+  assertEquals(setting.counts, { lagging: 1 });
+  assertEquals(setting.meter.window.hour, { compared: 1, stale: 0 });
+});
+
+Deno.test("why samples fail is told once an hour", async () => {
+  const setting = new Setting({ every: 1 });
+  setting.put("k", 5);
+  setting.keys = ["k"];
+  setting.isDown = true;
+  for (let second = 0; second <= 3600; second++) await setting.tick(second % 60 === 0 ? 1 : 0);
+  assertEquals(setting.events.map(({ event, level }) => `${level} ${event}`), [
+    "warning verify_failed",
+    "warning verify_failed",
+  ]);
+});
+
+Deno.test("a key that is wrong again is told once a minute, counted and deleted each time", async () => {
+  const setting = new Setting();
+  setting.put("k", 4, 5);
+  setting.keys = ["k"];
+  for (let second = 0; second < 61; second++) await setting.tick(1);
+  assertEquals(setting.counts, { stale: 61 });
+  assertEquals([setting.events.length, setting.expelled.length], [2, 61]);
+});
+
+Deno.test("the meter's own deletions are no changes", async () => {
+  const setting = new Setting({ every: 1 });
+  setting.put("k", 4, 5);
+  setting.keys = ["k"];
+  setting.onExpel = (key) => {
+    setting.meter.noteDeletion(only(key));
+    setting.meter.noteDeletion(only("other"));
+    setting.keys = [];
+  };
+  setting.put("other", 7);
+  await setting.tick(1);
+  await setting.tick();
+  assertEquals(setting.counts, { stale: 1, same: 1 });
+  setting.cached.delete("other");
+  for (let second = 0; second < 30; second++) await setting.tick();
+  assertEquals(setting.counts, { stale: 1, same: 1 });
 });

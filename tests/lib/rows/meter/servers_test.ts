@@ -1,5 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
+import { latin1Text } from "../../../../store/base/bytes.ts";
+import { printable } from "../../../../store/base/key_text.ts";
 import { TableWriter } from "../../../chaos/table_writer.ts";
 import { type TestDatabase, testDatabases } from "../../../support/servers/databases.ts";
 import { runInit, startNode, startOrigin } from "../../../support/servers/origin_process.ts";
@@ -49,6 +51,14 @@ async function readUntil(
   return await said;
 }
 
+/** A wrong value is deleted behind the line of the log. */
+function readsNew(client: Client, key: string): Promise<void> {
+  return until(async () => {
+    await client.send(`get ${key}\r\n`);
+    return await client.until("END\r\n") === `VALUE ${key} 0 3\r\nnew\r\nEND\r\n`;
+  });
+}
+
 testDatabases("the meter tells of a write that went past the origin", async (database) => {
   await using origin = await startOrigin(database, VERIFY);
   await using node = await startNode([origin], VERIFY);
@@ -60,8 +70,8 @@ testDatabases("the meter tells of a write that went past the origin", async (dat
   await changeUnseen(database, "k");
   const line = await readUntil(client, "k", origin, "a cached value is older");
   assertMatch(line, /error: a cached value is older than the database has it: k, cached version 1/);
-  // The origin has deleted it at the node, too.
-  await atNode.ask("get k\r\n", "VALUE k 0 3\r\nnew\r\nEND\r\n");
+  // At the node, too.
+  await readsNew(atNode, "k");
   assertEquals(await counter(client, "stale"), 1);
 });
 
@@ -69,12 +79,26 @@ testDatabases(
   "the meter of a node tells of a write that went past the origin",
   async (database) => {
     await using origin = await startOrigin(database, ["--verify", "0"]);
-    await using node = await startNode([origin], VERIFY);
+    await using node = await startNode([origin], [...VERIFY, "--admin", "127.0.0.1:0"]);
+    const [admin] = /http:\/\/[^/]+/.exec(await node.line("metrics are at http://"))!;
     using atNode = await node.connect();
-    await atNode.ask("set k 0 0 3\r\nold\r\nget k\r\n", "STORED\r\nVALUE k 0 3\r\nold\r\nEND\r\n");
-    await changeUnseen(database, "k");
-    await readUntil(atNode, "k", node, "a cached value is older");
-    await atNode.ask("get k\r\n", "VALUE k 0 3\r\nnew\r\nEND\r\n");
+    const health = async (): Promise<number> => {
+      const response = await fetch(`${admin}/health`);
+      await response.body?.cancel();
+      return response.status;
+    };
+    await until(async () => await health() === 200);
+    for (const key of ["k", "ключ"]) {
+      const sent = latin1Text(new TextEncoder().encode(key));
+      await atNode.ask(
+        `set ${sent} 0 0 3\r\nold\r\nget ${sent}\r\n`,
+        `STORED\r\nVALUE ${sent} 0 3\r\nold\r\nEND\r\n`,
+      );
+      await changeUnseen(database, key);
+      await readUntil(atNode, sent, node, `has it: ${printable(sent)}, cached`);
+      await readsNew(atNode, sent);
+    }
+    await until(async () => await health() === 503);
     using client = await origin.connect();
     await client.send("stats rows\r\n");
     assertEquals((await client.until("END\r\n")).includes("verified"), false);
@@ -165,7 +189,74 @@ testDatabases("the meter finds a view whose changes name other keys", async (dat
   await client.ask("get right:1 wrong:2\r\n", values(10, 10));
   await writer.query("UPDATE item SET count = 11 WHERE id = 1");
   await client.ask("follow wait now 30000\r\n", "OK\r\n");
-  await readUntil(client, "right:1 wrong:2", origin, "has it: wrong:2,");
-  await client.ask("get right:1 wrong:2\r\n", values(11, 11));
+  await readUntil(client, "wrong:2", origin, "has it: wrong:2,");
+  await until(async () => {
+    await client.send("get right:1 wrong:2\r\n");
+    return await client.until("END\r\n") === values(11, 11);
+  });
   assertEquals(await counter(client, "stale"), 1);
+});
+
+testDatabases("views that are replaced give no wrong verdict, also at a node", async (database) => {
+  await using folder = await temporaryFolder();
+  const file = `${folder.path}/views.jsonc`;
+  const writeViews = (column: string): Promise<void> =>
+    Deno.writeTextFile(
+      file,
+      JSON.stringify({
+        "v:{id}": {
+          query: `SELECT ${column} FROM item WHERE id = {id}`,
+          value: "raw",
+          changes: { item: "v:{id}" },
+        },
+      }),
+    );
+  const place = {
+    url: database.url,
+    folder: [database.folder, folder.path].filter((each) => each !== "").join(),
+  };
+  await using writer = new TableWriter(database);
+  await writer.query("CREATE TABLE item (id integer PRIMARY KEY, one integer, two integer)");
+  await writer.query("INSERT INTO item VALUES (1, 1, 2)");
+  await writeViews("one");
+  const { code, stderr } = await runInit(place, ["--follow", "--views", file, "--run"]);
+  assertEquals(code, 0, stderr);
+  await using origin = await startOrigin(place, ["--follow", "--views", file, ...VERIFY]);
+  await using node = await startNode([origin], [...VERIFY, "--rows", "v:"]);
+  const clients = [await origin.connect(), await node.connect()];
+  for (let round = 0; round < 3; round++) {
+    const column = round % 2 === 0 ? "two" : "one";
+    await writeViews(column);
+    const reloaded = origin.line("SIGHUP: 1 views are served");
+    origin.signal("SIGHUP");
+    const compared = await Promise.all(clients.map((client) => counter(client, "same")));
+    await until(async () => {
+      for (const client of clients) {
+        await client.send("get v:1\r\n".repeat(50));
+        for (let count = 0; count < 50; count++) await client.until("END\r\n");
+      }
+      const same = await Promise.all(clients.map((client) => counter(client, "same")));
+      return same.every((count, index) => count > compared[index]!);
+    });
+    await reloaded;
+    const [first] = clients;
+    await first!.ask("follow wait now 30000\r\n", "OK\r\n");
+    const value = column === "one" ? 1 : 2;
+    for (const client of clients) {
+      await client.ask("get v:1\r\n", `VALUE v:1 0 1\r\n${value}\r\nEND\r\n`);
+    }
+  }
+  for (const client of clients) {
+    for (const name of ["stale", "phantom"]) assertEquals(await counter(client, name), 0, name);
+    client[Symbol.dispose]();
+  }
+});
+
+Deno.test("a database in memory is not compared", async () => {
+  await using origin = await startOrigin({ url: "sqlite::memory:", folder: "" }, VERIFY);
+  using client = await origin.connect();
+  await client.ask("set k 0 0 3\r\nold\r\nget k\r\n", "STORED\r\nVALUE k 0 3\r\nold\r\nEND\r\n");
+  assertEquals(await counter(client, "same"), 0);
+  await origin.stop();
+  assertEquals(origin.lines.filter((line) => line.includes("compared")), []);
 });

@@ -64,7 +64,10 @@ class Setting implements AsyncDisposable {
       this.runner,
       hasNodes ? nodeServer : null,
       follows
-        ? { follower: { wait } as unknown as Follower, endOfLog: () => Promise.resolve(this.end) }
+        ? {
+          follower: { wait } as unknown as Follower,
+          waitForNow: (ms, signal) => wait(this.end, ms, signal!),
+        }
         : null,
       (_, length) => length <= this.bytesMax,
     );
