@@ -33,8 +33,9 @@ const ITEMS: readonly string[] = [
 
 /** Files whose servers the simulator runs. */
 const SIMULATED = /^lib\/(?:rows|journal)\//;
-/** Events of files, which are not in it. */
-const OUTSIDE = /^(?:log_unbounded|journal_unreadable|rows_(?:kept|removed|not_saved))/;
+/** Events of files, which are not in it, and of values that are wrong. */
+const OUTSIDE =
+  /^(?:stale_|phantom_|log_unbounded|journal_unreadable|rows_(?:kept|removed|not_saved))/;
 
 /** Name of a `put` in a list of what seeds have met. */
 export function putName(form: ItemRequest["form"], outcome: ItemRequest["outcome"]): string {

@@ -79,6 +79,8 @@ const ITEM_REQUESTS = 2;
 const SERVER_SHARE = 0.8;
 /** Share of takeovers because the other origin is unwell. */
 const REPLACED_SHARE = 0.8;
+/** Runs whose origins and nodes compare what they serve with the database. */
+const VERIFIED_SHARE = 0.3;
 /** About so many faults are in each run that has any. */
 const FAULTS_MIN = 10;
 /** Requests of all clients within the time of a membership. */
@@ -200,9 +202,11 @@ class Draw {
       healMs,
       memberMs,
     );
+    const isVerified = this.has(VERIFIED_SHARE);
+    if (isVerified) this.#features.push("verify");
     return {
       ...this.#common(faults),
-      hosts: served,
+      hosts: isVerified ? served.map(verified) : served,
       database,
       lossShare,
       commitMs,
@@ -554,6 +558,11 @@ class Draw {
 /** An origin that follows the database's log. */
 function following(host: HostPlan): HostPlan {
   return host.role === "origin" ? { ...host, options: [...host.options, "--follow"] } : host;
+}
+
+/** A server with a meter. */
+function verified(host: HostPlan): HostPlan {
+  return { ...host, options: [...host.options, "--verify", "20"] };
 }
 
 /** Returns the plan of a seed. */

@@ -202,6 +202,9 @@ export class Server {
 
   #log({ event, message }: TransportEvent): void {
     this.#world.met.add(`event ${event}`);
+    if (event === "stale_value" || event === "phantom_value") {
+      this.#world.wrong.push(`the meter of ${this.process.name}: ${message}`);
+    }
     this.#note(message);
   }
 

@@ -203,7 +203,7 @@ class Simulation {
         this.#applications.every(({ isDone }) => isDone),
       healMs + RECOVERY_MS,
     );
-    const violations = [...world.faults];
+    const violations = [...world.faults, ...world.wrong];
     if (!isOver && violations.length === 0) {
       const waiting = [...this.#clients, ...this.#applications].filter(({ isDone }) => !isDone);
       violations.push(...waiting.map(({ waitsFor }) => `not served again: ${waitsFor}`));

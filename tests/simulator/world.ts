@@ -117,6 +117,8 @@ export class World {
   events = 0;
   /** Why the run must end as a failure, beside what its history shows. */
   readonly faults: string[] = [];
+  /** Values that servers have found wrong. */
+  readonly wrong: string[] = [];
   /** The process whose code runs. */
   current: Process;
   /** What no process does: the kernel, the network, the plan. */
