@@ -45,8 +45,8 @@ const SERVERS: View = {
     ["server", "text"], ["get/s", "rate"], ["set/s", "rate"], ["hit%", "percent"], ["p99 us", "count"], ["mem", "bytes"],
     ["mem%", "percent"], ["items", "count"], ["conns", "count"], ["evict/s", "rate"],
     ["in/s", "byteRate"], ["out/s", "byteRate"], ["wait%", "percent"], ["saved/s", "rate"],
-    ["stale/s", "rate"], ["rows/s", "rate"], ["leases", "count"], ["locks", "count"], ["tokens", "count"],
-    ["oldest", "seconds"], ["up", "seconds"], ["version", "text"],
+    ["stale/s", "rate"], ["rows/s", "rate"], ["wrong", "count"], ["leases", "count"], ["locks", "count"],
+    ["tokens", "count"], ["oldest", "seconds"], ["up", "seconds"], ["version", "text"],
   ],
   rows(sample): Cell[][] {
     const { name, reason, now } = sample;
@@ -76,6 +76,7 @@ const SERVERS: View = {
       rate("lease_wait_hint"),
       rate("lease_badval") + rate("strict_refused") + rate("token_refused"),
       rateOf(sample, "puts_committed", "rows"),
+      numberOf(now.get("rows") ?? null, "verified_wrong_day"),
       value("lease_curr"),
       value("lock_curr"),
       value("token_curr"),

@@ -68,7 +68,7 @@ Deno.test("the view of servers takes each figure from its own statistic", () => 
       ...{ "maintenance:mutex_wait_us": 50, "maintenance:mutex_held_us": 700 },
     },
     latency: { "all:p99_us": 41, "get:p99_us": 42 },
-    rows: { puts_committed: 25 },
+    rows: { puts_committed: 25, verified_wrong_day: 18 },
   };
   Object.assign(before.threads, {
     ...{ "1:mutex_wait_us": 9, "1:mutex_held_us": 9 },
@@ -77,8 +77,8 @@ Deno.test("the view of servers takes each figure from its own statistic", () => 
   assertEquals(rowsByTitle("servers", sampleOf(now, before)), [{
     ...{ server: "one:1", "get/s": 50, "set/s": 101, "hit%": 75, "p99 us": 41, mem: 300 },
     ...{ "mem%": 25, items: 11, conns: 12, "evict/s": 4, "in/s": 500, "out/s": 2000 },
-    ...{ "wait%": 12.5, "saved/s": 3, "stale/s": 1110, "rows/s": 10, leases: 13, locks: 14 },
-    ...{ tokens: 15, oldest: 16, up: 17, version: "1.2.3" },
+    ...{ "wait%": 12.5, "saved/s": 3, "stale/s": 1110, "rows/s": 10, wrong: 18, leases: 13 },
+    ...{ locks: 14, tokens: 15, oldest: 16, up: 17, version: "1.2.3" },
   }]);
 });
 
