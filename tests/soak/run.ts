@@ -20,13 +20,15 @@ const segmentMs = 60_000 * Number(minutes) / segments;
 // deno-lint-ignore no-console -- the result of the run
 const print = (text: string): void => console.log(text);
 
-function lineOf({ judged, load, gauges, disturbances }: Line, at: number): string {
+function lineOf({ judged, load, gauges, metered, disturbances }: Line, at: number): string {
   const { reads, writes, viewReads, applied } = judged;
   const memory = Object.values(gauges).map(({ residentMib }) => residentMib).join("/");
   const descriptors = Object.values(gauges).map((each) => each.descriptors).join("/");
   const evictions = Object.values(gauges).map((each) => each.evictions).join("/");
+  const compared = metered.map((each) => `${each.compared} (${each.others} not)`).join("/");
   return `${at.toFixed(0).padStart(5)} s: judged ${reads} reads, ${writes} writes, ` +
     `${viewReads} reads of views, ${applied} changes; ${disturbances} disturbances; ` +
+    `meters ${compared}; ` +
     `load ${load.requests} requests, p50 ${load.p50Ms.toFixed(2)} ms, ` +
     `p99 ${load.p99Ms.toFixed(2)} ms, ${load.errors} errors; origin/node/cache: ` +
     `${memory} MiB, ${descriptors} descriptors, ${evictions} evictions`;

@@ -14,7 +14,7 @@ import { launchOrigin, NODE_PERMISSIONS, runInit } from "../support/servers/orig
 import { Relay } from "../support/servers/relay.ts";
 import { Client, path, ServerProcess, until } from "../support/servers/server_process.ts";
 import { UdpClient } from "../support/servers/udp_client.ts";
-import { type Gauges, gaugesOf } from "./gauges.ts";
+import { type Gauges, gaugesOf, type Metered, meteredOf } from "./gauges.ts";
 import { LOAD_KEYS, loadValue, type Measured } from "./load_values.ts";
 import { type Judged, Segment } from "./segment.ts";
 
@@ -23,6 +23,7 @@ const CACHES = 2;
 const KEYS = 40;
 const ITEMS = 20;
 const THREADS = ["-t", "4"];
+const METER = ["--verify", "50"];
 const LOAD_PER_SECOND = 1500;
 /** Each client waits so long between two requests whose values are judged. */
 const PACE_MS = 15;
@@ -48,6 +49,8 @@ export interface Line {
   readonly judged: Judged;
   readonly load: Measured;
   readonly gauges: Readonly<Record<Steady, Gauges>>;
+  /** Of the origin and of the node that lives all the time. */
+  readonly metered: readonly Metered[];
   readonly disturbances: number;
 }
 
@@ -72,7 +75,7 @@ interface CacheServer {
 
 /**
  * Keeps an origin with a stand-by, two nodes and two caches under load, of which one node, one cache and the stand-by
- * are killed time and again. Rows are written and read at origin and nodes, over UDP too; applications keep values with
+ * are killed time and again. Origins and nodes compare what they answer with the database. Rows are written and read at origin and nodes, over UDP too; applications keep values with
  * update tokens in the caches, over TLS; another program changes a table whose rows are read as views.
  *
  * @throws When a segment has a violation, or a value of the load is wrong.
@@ -140,7 +143,11 @@ export class Soak implements AsyncDisposable {
       node: await gaugesOf(this.#nodes[0]!, this.#nodes[0]!.port),
       cache: await gaugesOf(this.#caches[0]!.server, this.#caches[0]!.plainPort),
     };
-    this.#settings.report({ judged, load, gauges, disturbances: this.#disturbances });
+    const metered: Metered[] = [];
+    for (const { port } of [this.#origin, this.#nodes[0]!]) metered.push(await meteredOf(port));
+    const wrong = metered.map((each) => each.wrong);
+    assertEquals(wrong, [0, 0], "the meters of the origin and of a node have found wrong values");
+    this.#settings.report({ judged, load, gauges, metered, disturbances: this.#disturbances });
   }
 
   // --- servers -------------------------------------------------------------------------------------
@@ -180,7 +187,7 @@ export class Soak implements AsyncDisposable {
   #launchOrigin(rule: "--standby" | "--take-over"): ServerProcess {
     return this.#started(launchOrigin(this.#place, [
       ...["--follow", "--views", `${this.#folder}/views.jsonc`, "--rows", "r,n"],
-      ...[...THREADS, "-m", "16", "--member-time", "500", rule],
+      ...[...THREADS, ...METER, "-m", "16", "--member-time", "500", rule],
     ]));
   }
 
@@ -192,7 +199,7 @@ export class Soak implements AsyncDisposable {
         permissions: NODE_PERMISSIONS,
         args: [
           ...["--origin", `127.0.0.1:${port}`, "--node-name", `node${index}`],
-          ...[...THREADS, "-m", "16", "-U", "-1", "--rows", "item:,n,r"],
+          ...[...THREADS, ...METER, "-m", "16", "-U", "-1", "--rows", "item:,n,r"],
         ],
       }),
     );
