@@ -12,6 +12,7 @@ import {
   type Size,
   type Way,
 } from "./plan.ts";
+import { pathOn } from "./virtual_disk.ts";
 
 const COMMON_FAULTS = ["kill", "stop", "cut", "reset", "silence", "slow"] as const;
 const ROW_FAULTS = [...COMMON_FAULTS, "wall", "lock", "takeOver"] as const;
@@ -83,6 +84,8 @@ const REPLACED_SHARE = 0.8;
 const VERIFIED_SHARE = 0.3;
 /** About so many faults are in each run that has any. */
 const FAULTS_MIN = 10;
+/** Times of a membership in runs of hours: an origin renews it ten times in each. */
+const LONG_MEMBER_MS = [2000, 10_000];
 /** Requests of all clients within the time of a membership. */
 const MEMBER_REQUESTS = [60, 200, 600];
 /** In a train of faults: pause before the next one, as a share of the time that matters to the system. */
@@ -152,14 +155,17 @@ class Draw {
     return left;
   }
 
-  plan({ requests, hasLibrary }: Size): Plan {
-    if (hasLibrary && this.has(ITEMS_SHARE)) return this.#itemsPlan(ITEM_REQUESTS * requests);
-    return this.#rowsPlan(requests);
+  plan({ requests, hasLibrary, hours }: Size): Plan {
+    const spanMs = hours === null ? null : hours * 3_600_000;
+    if (hasLibrary && this.has(ITEMS_SHARE)) {
+      return this.#itemsPlan(ITEM_REQUESTS * requests, spanMs);
+    }
+    return this.#rowsPlan(requests, spanMs);
   }
 
   /** A system with a database behind origins and nodes. */
-  #rowsPlan(requests: number): Plan {
-    const memberMs = this.of([200, 500, 2000]);
+  #rowsPlan(requests: number, spanMs: number | null): Plan {
+    const memberMs = this.of(spanMs === null ? [200, 500, 2000] : LONG_MEMBER_MS);
     const hosts = this.#hosts(memberMs);
     const database = this.of(["sqlite", "model"] as const);
     const follows = this.has(database === "model" ? 0.5 : 0.4);
@@ -175,7 +181,8 @@ class Draw {
       (_, at) => `${letters[at % letters.length]}${at}`,
     );
     const clientCount = this.of([4, 8, 8, 16, 32]);
-    const pauseMs = memberMs * clientCount / this.of(MEMBER_REQUESTS);
+    const drawnMs = memberMs * clientCount / this.of(MEMBER_REQUESTS);
+    const pauseMs = spanMs === null ? drawnMs : spanMs * clientCount / requests;
     const perClient = Math.ceil(requests / clientCount);
     const healMs = Math.max(2000, perClient * (pauseMs + 5));
     const served = hosts.map((host) => follows ? following(host) : host);
@@ -220,7 +227,7 @@ class Draw {
   }
 
   /** Caches, and applications that keep values of their own database in them. */
-  #itemsPlan(requests: number): Plan {
+  #itemsPlan(requests: number, spanMs: number | null): Plan {
     const tokens = this.of([0, 0.5, 1]);
     const durability = this.of(["volatile", "journal", "journal"]);
     const given = durability === "journal" ? ["--state-dir", "state"] : ["--tokens", "volatile"];
@@ -229,11 +236,12 @@ class Draw {
     const hosts = caches.map((name) => ({
       name,
       role: "cache" as const,
-      options,
+      options: [...options, "--snapshot", pathOn(name, "items")],
       rate: 1,
       bootMs: this.below(1_000_000),
     }));
-    const healMs = this.of([5000, 10_000, 10_000, 60_000, 300_000]);
+    const drawnMs = this.of([5000, 10_000, 10_000, 60_000, 300_000]);
+    const healMs = spanMs ?? drawnMs;
     const count = this.of([2, 4, 8]);
     const fibers = this.of([1, 2, 8]);
     const perApplication = Math.ceil(requests / count);
@@ -509,7 +517,7 @@ class Draw {
         this.#active = this.of(hosts.origins);
         return { kind, atMs, host: this.#active };
       case "restart":
-        return { kind, atMs, host, downMs: forMs };
+        return { kind, atMs, host, downMs: forMs, isRotten: this.has(0.1) };
       case "stop":
       case "disk":
         return { kind, atMs, host, forMs };

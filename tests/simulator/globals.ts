@@ -5,6 +5,7 @@ import { ViewQueries } from "../../lib/databases/sqlite/view_query.ts";
 import { reasonOf } from "../../lib/process/reason.ts";
 import { VIRTUAL_CONNECTIONS } from "./log/virtual_session.ts";
 import type { Network } from "./network.ts";
+import { type FileFunctions, withVirtualDisks } from "./virtual_disk.ts";
 import type { Event, Process, World } from "./world.ts";
 
 /** Longest time until a thread that was woken runs, in milliseconds. */
@@ -215,7 +216,9 @@ export function withVirtualGlobals<Result>(
   body: () => Result,
 ): Result {
   const virtual = new VirtualGlobals(world, network);
-  const { openSync } = Deno;
+  const { openSync, lstatSync, renameSync, removeSync } = Deno;
+  const real = { openSync, lstatSync, renameSync, removeSync } as FileFunctions;
+  const files = withVirtualDisks(world.disks, real);
   const { exec, prepare } = DatabaseSync.prototype;
   using replaced = new DisposableStack();
   // deno-lint-ignore no-explicit-any
@@ -248,8 +251,11 @@ export function withVirtualGlobals<Result>(
   replace(
     Deno,
     "openSync",
-    (path: string, options: Deno.OpenOptions) => virtual.openedBy(openSync(path, options)),
+    (path: string, options: Deno.OpenOptions) => virtual.openedBy(files.openSync(path, options)),
   );
+  for (const name of ["lstatSync", "renameSync", "removeSync"] as const) {
+    replace(Deno, name, files[name]);
+  }
   for (const [name, call] of [["exec", exec], ["prepare", prepare]] as const) {
     replace(DatabaseSync.prototype, name, function (this: DatabaseSync, sql: string): unknown {
       virtual.noteDatabase(this);

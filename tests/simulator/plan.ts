@@ -88,9 +88,14 @@ export type Fault =
     }
     /** An operator starts an origin anew, with `--take-over`. */
     | { readonly kind: "takeOver"; readonly host: string }
-    /** A cache is shut down, and started later with its snapshot. */
-    | { readonly kind: "restart"; readonly host: string; readonly downMs: number }
-    /** The disk with the journal fails. */
+    /** A cache is shut down, and started later with its snapshot, of which a bit may have changed. */
+    | {
+      readonly kind: "restart";
+      readonly host: string;
+      readonly downMs: number;
+      readonly isRotten: boolean;
+    }
+    /** The disk with the journal and the snapshot fails. */
     | { readonly kind: "disk"; readonly host: string; readonly forMs: number }
     /** A process is stopped, and goes on later. */
     | { readonly kind: "stop"; readonly host: string; readonly forMs: number }
@@ -174,4 +179,6 @@ export interface Size {
   readonly requests: number;
   /** Whether applications may use the client library: see `mapped`. */
   readonly hasLibrary: boolean;
+  /** How long the requests take together, in hours of virtual time; null: as is drawn, some minutes. */
+  readonly hours: number | null;
 }

@@ -21,12 +21,13 @@ const SHORTENING_RUNS = 400;
 const PLANTED_SEEDS = 500;
 
 const options = parseArgs(Deno.args, {
-  string: ["seed", "from", "requests", "plan", "history", "seeds"],
+  string: ["seed", "from", "requests", "hours", "plan", "history", "seeds"],
   boolean: ["first", "planted", "missing"],
 });
 const size = {
   requests: Number(options.requests ?? REQUESTS),
   hasLibrary: Deno.env.has(MAPPED_VARIABLE),
+  hours: options.hours === undefined ? null : Number(options.hours),
 };
 const planFile = textOf(options.plan);
 const historyFile = textOf(options.history);

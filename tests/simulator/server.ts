@@ -1,3 +1,4 @@
+import { configureSync } from "@logtape/logtape";
 import { assert } from "@std/assert";
 import { readCommand } from "../../lib/cli/command.ts";
 import { type ServerOptions, withRowPrefixes } from "../../lib/cli/options.ts";
@@ -13,15 +14,15 @@ import { OriginThread } from "../../lib/rows/origin/origin_thread.ts";
 import { toNodeOptions, toRowsOptions, viewPrefixes } from "../../lib/rows/row_arguments.ts";
 import { makeStore } from "../../lib/server/shared_store.ts";
 import { Ticker } from "../../lib/server/ticker.ts";
-import type { Snapshot } from "../../lib/snapshot/snapshot.ts";
+import { Snapshot } from "../../lib/snapshot/snapshot.ts";
 import { ConversationState } from "../../protocol/conversation.ts";
 import type { ThreadContext } from "../../protocol/thread_context.ts";
 import { concatBytes } from "../../store/base/bytes.ts";
+import type { Cache } from "../../store/cache.ts";
 import { checkStore } from "../../store/check/check.ts";
 import { ConnectionKind } from "../../store/connections.ts";
 import { INPUT_BYTES } from "../../store/limits.ts";
 import { CrashingFiles } from "../support/crashing_files.ts";
-import { SavedStore } from "../support/saved_store.ts";
 import { joinThread } from "../support/threads.ts";
 import { JournalThread } from "./journal.ts";
 import { ModelBackend } from "./model_backend.ts";
@@ -40,32 +41,26 @@ const SERVING = 0;
 const FOLDER = /\S*leased-simulator\S*/g;
 const LISTENER = "tcp:sim";
 
-/** A snapshot that a server loads. */
-interface Loaded extends Pick<Snapshot, "storeOptions" | "clockMs"> {
-  readonly store: SavedStore;
-  readonly downSec: number;
+/** Has the transcript keep what processes log by themselves. */
+function noteLog(world: World): void {
+  configureSync({
+    reset: true,
+    sinks: {
+      transcript: ({ message }) => {
+        world.note(world.current.name, message.join("").replaceAll(FOLDER, "its file"));
+      },
+    },
+    loggers: [
+      { category: "leased", sinks: ["transcript"], lowestLevel: "trace" },
+      { category: ["logtape", "meta"], sinks: [], lowestLevel: "error" },
+    ],
+  });
 }
 
 /** What outlives the processes of a host. */
 export class Machine {
   /** Has the state directory. */
   readonly disk = new CrashingFiles();
-  /** Null: there is none, or it was loaded. */
-  snapshot: { readonly store: SavedStore; readonly savedUnixMs: number } | null = null;
-
-  takeSnapshot(unixMs: number): Loaded & Snapshot | null {
-    if (this.snapshot === null) return null;
-    const { store, savedUnixMs } = this.snapshot;
-    this.snapshot = null;
-    const downSec = Math.max(0, unixMs - savedUnixMs) / 1000;
-    const loaded: Loaded = {
-      store,
-      downSec,
-      clockMs: store.header.clockMs + downSec * 1000,
-      storeOptions: (options) => store.optionsFrom(options, downSec),
-    };
-    return loaded as Loaded & Snapshot;
-  }
 }
 
 /** A server process: the real store, conversations and database thread, with sockets of the simulated network. */
@@ -82,7 +77,9 @@ export class Server {
   readonly #lifecycle = new Lifecycle(this.#lifecycleShared);
   readonly #connections = new Map<number, ServedConnection>();
   readonly #ended: () => void;
-  readonly #machine: Machine;
+  readonly #snapshot: Snapshot | null;
+  /** The view of the store that the main thread has. */
+  readonly #mainCache: Cache;
   readonly #ticker: Ticker;
   #journal: JournalThread | null = null;
 
@@ -90,6 +87,7 @@ export class Server {
    * @param options As on the command line.
    * @param machine Its disks; a snapshot on them is loaded, once.
    * @param ended Called when the process has ended by itself.
+   * @throws SnapshotError
    */
   constructor(
     world: World,
@@ -100,7 +98,6 @@ export class Server {
     ended: () => void,
   ) {
     this.#world = world;
-    this.#machine = machine;
     this.#network = network;
     this.process = process;
     this.#ended = ended;
@@ -119,30 +116,33 @@ export class Server {
     this.#options = withRowPrefixes(command.options, viewPrefixes(command.options.views));
     const wake = (index: number): void => this.#lifecycle.wake(index);
     const transport = { listens: [], wake } as unknown as BoundTransport;
-    const saved = machine.takeSnapshot(process.unixMs);
-    const { shared, cache } = makeStore(this.#options, this.#rowsOptions, transport, saved);
-    if (saved !== null) assert(saved.store.restore(cache, saved.downSec), "the pages fit");
+    const snapshot = this.#options.snapshotPath === ""
+      ? null
+      : new Snapshot(this.#options, () => {});
+    this.#snapshot = snapshot;
+    const { shared, cache } = makeStore(this.#options, this.#rowsOptions, transport, snapshot);
+    this.#mainCache = cache;
+    noteLog(world);
     this.thread = joinThread({ shared, settings: this.#options }, SERVING);
     const { rows } = this.thread.cache;
     if (rows?.right.isTimed) rows.right.nowMs = () => performance.now();
     this.thread.cache.onReady = wake;
     this.#service = cacheServices(this.thread, SERVING, () => {}).auto;
-    this.#ticker = new Ticker(cache, performance.now() - (saved?.clockMs ?? 0));
-    this.#ticker.start();
+    this.#ticker = new Ticker(cache, performance.now() - (snapshot?.clockMs ?? 0));
     if (this.#options.stateDir === "") return;
     const report = (event: TransportEvent): void => this.#log(event);
     this.#journal = new JournalThread(world, process, shared.memory, machine.disk, wake, report);
-    void this.#journal.run();
   }
 
-  /** Ends the process as a signal does, with a snapshot of its store. It may be killed then. */
-  shutDown(): void {
+  /** Ends the process as a signal does, with a snapshot of its store. It may be killed before. */
+  async shutDown(): Promise<void> {
+    this.isServing = false;
     this.#network.close(this.process, this.#address);
     for (const connection of [...this.#connections.values()]) connection.broken();
     this.#ticker.stop();
-    const { cache } = this.thread;
-    this.#machine.snapshot = { store: new SavedStore(cache), savedUnixMs: this.process.unixMs };
     this.#journal?.stop();
+    await this.#snapshot?.save(this.#mainCache, this.#options.version, null, []);
+    this.#snapshot?.close();
   }
 
   get #address(): string {
@@ -156,8 +156,16 @@ export class Server {
     return options.db === "" ? null : toRowsOptions(options, []);
   }
 
-  /** Starts the database thread, then takes connections. Call it as the process. */
+  /**
+   * Loads the snapshot, starts the database thread, then takes connections. Call it as the process.
+   *
+   * @throws SnapshotError
+   */
   async start(): Promise<void> {
+    await this.#snapshot?.load(this.#mainCache, []);
+    void this.#journal?.run();
+    this.#ticker.start();
+    this.#snapshot?.retire();
     const options = this.#rowsOptions;
     if (options !== null && !await this.#startRows(options)) return;
     this.isServing = true;

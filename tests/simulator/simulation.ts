@@ -5,6 +5,7 @@ import { followSchema } from "../../lib/databases/sqlite/triggers.ts";
 import { Views } from "../../lib/databases/views/view.ts";
 import { readViewsFile } from "../../lib/databases/views/views_file.ts";
 import { reasonOf } from "../../lib/process/reason.ts";
+import { SnapshotError } from "../../lib/snapshot/snapshot_format.ts";
 import { judge, violationText } from "../judge/judge.ts";
 import { Application, ApplicationProcess } from "./application.ts";
 import { StockClient } from "./client.ts";
@@ -16,6 +17,7 @@ import { Network } from "./network.ts";
 import type { ApplicationPlan, Fault, HostPlan, Plan, Table } from "./plan.ts";
 import { type Committed, DIRECT_KEY, rowViolations } from "./rows_check.ts";
 import { Machine, Server } from "./server.ts";
+import { VirtualDisk } from "./virtual_disk.ts";
 import { Process, World } from "./world.ts";
 
 /** Pause between the first starts of two hosts. */
@@ -26,6 +28,8 @@ const RESTART_MS = 200;
 const BACK_MS = 300;
 /** Virtual time within which everything is served after the last fault, in milliseconds. */
 const RECOVERY_MS = 120_000;
+/** Longest time of a sync of a file. */
+const SYNC_MS = 200;
 
 const VIEWS = `{
   "article:{id}": {
@@ -223,6 +227,12 @@ class Simulation {
     run: Host["run"],
   ): void {
     const machine = new Machine();
+    const world = this.#world;
+    const disk = new VirtualDisk(
+      (bound) => world.choose(bound),
+      (resolve) => world.after(SYNC_MS * world.random(), world.current, resolve),
+    );
+    world.disks.set(name, disk);
     this.#hosts.set(name, {
       name,
       rate,
@@ -341,8 +351,19 @@ class Simulation {
     const views = this.#hasViews ? ["--views", this.#viewsFile, "--rows", "*"] : [];
     const all = role === "origin" ? ["--db", url, rule, ...views, ...options] : options;
     const ended = (): void => this.#restart(host, process);
-    host.server = new Server(this.#world, this.#network, process, all, host.machine, ended);
-    void host.server.start();
+    try {
+      host.server = new Server(this.#world, this.#network, process, all, host.machine, ended);
+    } catch (error) {
+      return this.#noteRefusal(process, error, ended);
+    }
+    host.server.start().catch((error) => this.#noteRefusal(process, error, ended));
+  }
+
+  /** A server does not start on a disk that fails. @throws Another error than that. */
+  #noteRefusal(process: Process, error: unknown, ended: () => void): void {
+    if (!(error instanceof SnapshotError)) throw error;
+    this.#world.note(process.name, `does not start: ${error.message}`);
+    this.#world.after(0, this.#world.nobody, ended);
   }
 
   /** Starts a process again that has ended by itself. */
@@ -359,7 +380,10 @@ class Simulation {
     this.#world.kill(process);
     this.#network.endProcess(process, isSilent);
     // Bytes that were written and not synced are lost only with the host.
-    if (isSilent) host.machine.disk.crash((bound) => this.#world.choose(bound));
+    if (isSilent) {
+      host.machine.disk.crash((bound) => this.#world.choose(bound));
+      this.#world.disks.get(host.name)!.crash();
+    }
     if (host.name === DATABASE_HOST) this.#model = null;
     host.process = null;
     host.server = null;
@@ -393,9 +417,18 @@ class Simulation {
         const host = this.#hosts.get(fault.host)!;
         if (host.server === null || !host.server.isServing || host.process!.isStopped) return;
         world.note(host.process!.name, "is shut down");
-        host.server.shutDown();
-        this.#kill(host, false);
-        return this.#mendAfter(fault.downMs, () => this.#start(fault.host));
+        const { server, process } = host;
+        const end = (): void => {
+          if (host.process !== process) return;
+          this.#kill(host, false);
+          const rotten = fault.isRotten ? world.disks.get(host.name)!.rot() : null;
+          if (rotten !== null) world.note(host.name, `has a bit flipped in its file ${rotten}`);
+          this.#mendAfter(fault.downMs, () => this.#start(host.name));
+        };
+        world.after(0, process!, () => {
+          void server.shutDown().then(() => world.after(0, world.nobody, end));
+        });
+        return;
       }
       case "takeOver": {
         const host = this.#hosts.get(fault.host)!;
@@ -405,11 +438,14 @@ class Simulation {
       }
       case "disk": {
         const { disk } = this.#hosts.get(fault.host)!.machine;
+        const other = world.disks.get(fault.host)!;
         world.note(fault.host, "has a disk that fails");
         disk.failAfter(0, (bound) => world.choose(bound));
+        other.isFailing = true;
         return this.#mendAfter(fault.forMs, () => {
           world.note(fault.host, "has a disk that works");
           disk.failAfter(Infinity);
+          other.isFailing = false;
         });
       }
       case "stop": {

@@ -11,7 +11,7 @@ import { mapped } from "./runtime/mapped.ts";
 const SEEDS = 8;
 /** A seed that has applications. */
 const APPLICATIONS_SEED = 15;
-const SIZE = { requests: 600, hasLibrary: false };
+const SIZE = { requests: 600, hasLibrary: false, hours: null };
 
 Deno.test("no seed breaks what rows promise", async () => {
   await withSeed(drawSeed(), async (first) => {

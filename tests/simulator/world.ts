@@ -1,5 +1,6 @@
 import { assert } from "@std/assert";
 import { randomFrom } from "../support/random.ts";
+import type { VirtualDisk } from "./virtual_disk.ts";
 
 /** Wall clock of every machine at the start, in Unix milliseconds. */
 const STARTED_UNIX_MS = 1_800_000_000_000;
@@ -117,6 +118,8 @@ export class World {
   events = 0;
   /** Why the run must end as a failure, beside what its history shows. */
   readonly faults: string[] = [];
+  /** Disks with snapshots, by the names of their hosts. */
+  readonly disks = new Map<string, VirtualDisk>();
   /** Values that servers have found wrong. */
   readonly wrong: string[] = [];
   /** The process whose code runs. */
