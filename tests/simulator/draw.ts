@@ -84,6 +84,8 @@ const REPLACED_SHARE = 0.8;
 const VERIFIED_SHARE = 0.3;
 /** About so many faults are in each run that has any. */
 const FAULTS_MIN = 10;
+/** In runs of hours there are not more. */
+const FAULTS_MAX = 200;
 /** Times of a membership in runs of hours: an origin renews it ten times in each. */
 const LONG_MEMBER_MS = [2000, 10_000];
 /** Requests of all clients within the time of a membership. */
@@ -454,7 +456,8 @@ class Draw {
     const kinds = this.has(0.05) ? [] : this.#few(allowed);
     this.#features.push(`faults=${kinds.join("+") || "none"}`);
     if (kinds.length === 0) return [];
-    const everyMs = Math.min(unitMs * this.of([0.5, 1, 3, 10]), healMs / FAULTS_MIN);
+    const drawnMs = Math.min(unitMs * this.of([0.5, 1, 3, 10]), healMs / FAULTS_MIN);
+    const everyMs = Math.max(drawnMs, healMs / FAULTS_MAX);
     const lastsMs = unitMs * this.of([0.2, 1, 3]);
     // Faults that follow one another at once meet a system in the midst of what the first one has begun.
     const trainShare = this.of([0, 0.3, 0.6]);

@@ -72,7 +72,7 @@ class VirtualQueryWorker implements QueryWorker {
 class VirtualGlobals {
   readonly #world: World;
   readonly #network: Network;
-  readonly #waiters = new Map<SharedArrayBuffer, Waiter[]>();
+  readonly #waiters = new WeakMap<SharedArrayBuffer, Waiter[]>();
   readonly #databases = new WeakSet<DatabaseSync>();
 
   constructor(world: World, network: Network) {

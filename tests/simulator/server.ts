@@ -22,6 +22,7 @@ import type { Cache } from "../../store/cache.ts";
 import { checkStore } from "../../store/check/check.ts";
 import { ConnectionKind } from "../../store/connections.ts";
 import { INPUT_BYTES } from "../../store/limits.ts";
+import { noteStore } from "../support/collected_stores.ts";
 import { CrashingFiles } from "../support/crashing_files.ts";
 import { joinThread } from "../support/threads.ts";
 import { JournalThread } from "./journal.ts";
@@ -38,6 +39,8 @@ const SLOW_END_MS = 2000;
 const SLOW_ENDS = 0.3;
 /** The serving thread's number. */
 const SERVING = 0;
+/** Servers between two forced collections. */
+const STORES_PER_COLLECTION = 16;
 const FOLDER = /\S*leased-simulator\S*/g;
 const LISTENER = "tcp:sim";
 
@@ -101,6 +104,7 @@ export class Server {
     this.#network = network;
     this.process = process;
     this.#ended = ended;
+    noteStore(STORES_PER_COLLECTION);
     const facts = {
       version: "0.0.0",
       runtime: "simulator",

@@ -1,6 +1,5 @@
-import v8 from "node:v8";
-import vm from "node:vm";
 import { assert } from "@std/assert";
+import { noteStore } from "../collected_stores.ts";
 import { type Conversation, ConversationState } from "../../../protocol/conversation.ts";
 import { readUserFile } from "../../../lib/auth/user_file.ts";
 import { Access } from "../../../protocol/auth/access.ts";
@@ -40,11 +39,8 @@ const FACTS = {
   keepsMemoryOrder: Deno.build.arch === "x86_64",
   processors: 1,
 } as const;
-/** Servers between two forced collections. Shared memory does not trigger the engine's own collections. */
+/** Servers between two forced collections. */
 const SERVERS_PER_COLLECTION = 512;
-let serversMade = 0;
-v8.setFlagsFromString("--expose-gc");
-const collectGarbage: () => void = vm.runInNewContext("gc");
 
 /** A longer span passes in this many steps. */
 const STEPS_MAX = 100;
@@ -84,7 +80,7 @@ export class ConversationSide implements Side, Disposable {
    * @param saved The snapshot that the server loads; none: it begins empty.
    */
   constructor(options: readonly string[] = [], rightFrom?: string, saved?: SavedStore) {
-    if (++serversMade % SERVERS_PER_COLLECTION === 0) collectGarbage();
+    noteStore(SERVERS_PER_COLLECTION);
     const clockMs = saved?.header.clockMs ?? 0;
     const facts = { ...FACTS, unixMs: FACTS.unixMs + clockMs };
     const command = readCommand([...OPTIONS, ...options], facts);
