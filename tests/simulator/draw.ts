@@ -12,7 +12,7 @@ import {
   type Size,
   type Way,
 } from "./plan.ts";
-import { pathOn } from "./virtual_disk.ts";
+import { pathOn } from "./machine.ts";
 
 const COMMON_FAULTS = ["kill", "stop", "cut", "reset", "silence", "slow"] as const;
 const ROW_FAULTS = [...COMMON_FAULTS, "wall", "lock", "takeOver"] as const;

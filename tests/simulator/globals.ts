@@ -5,7 +5,7 @@ import { ViewQueries } from "../../lib/databases/sqlite/view_query.ts";
 import { reasonOf } from "../../lib/process/reason.ts";
 import { VIRTUAL_CONNECTIONS } from "./log/virtual_session.ts";
 import type { Network } from "./network.ts";
-import { type FileFunctions, withVirtualDisks } from "./virtual_disk.ts";
+import { type FileFunctions, withVirtualDisks } from "./machine.ts";
 import type { Event, Process, World } from "./world.ts";
 
 /** Longest time until a thread that was woken runs, in milliseconds. */

@@ -23,9 +23,9 @@ import { checkStore } from "../../store/check/check.ts";
 import { ConnectionKind } from "../../store/connections.ts";
 import { INPUT_BYTES } from "../../store/limits.ts";
 import { noteStore } from "../support/collected_stores.ts";
-import { CrashingFiles } from "../support/crashing_files.ts";
 import { joinThread } from "../support/threads.ts";
 import { JournalThread } from "./journal.ts";
+import type { Machine } from "./machine.ts";
 import { ModelBackend } from "./model_backend.ts";
 import type { End, Network, Receiver } from "./network.ts";
 import type { Process, World } from "./world.ts";
@@ -58,12 +58,6 @@ function noteLog(world: World): void {
       { category: ["logtape", "meta"], sinks: [], lowestLevel: "error" },
     ],
   });
-}
-
-/** What outlives the processes of a host. */
-export class Machine {
-  /** Has the state directory. */
-  readonly disk = new CrashingFiles();
 }
 
 /** A server process: the real store, conversations and database thread, with sockets of the simulated network. */

@@ -16,8 +16,8 @@ import { type ItemHistory, itemViolations } from "./items_check.ts";
 import { Network } from "./network.ts";
 import type { ApplicationPlan, Fault, HostPlan, Plan, Table } from "./plan.ts";
 import { type Committed, DIRECT_KEY, rowViolations } from "./rows_check.ts";
-import { Machine, Server } from "./server.ts";
-import { VirtualDisk } from "./virtual_disk.ts";
+import { Machine } from "./machine.ts";
+import { Server } from "./server.ts";
 import { Process, World } from "./world.ts";
 
 /** Pause between the first starts of two hosts. */
@@ -28,8 +28,6 @@ const RESTART_MS = 200;
 const BACK_MS = 300;
 /** Virtual time within which everything is served after the last fault, in milliseconds. */
 const RECOVERY_MS = 120_000;
-/** Longest time of a sync of a file. */
-const SYNC_MS = 200;
 
 const VIEWS = `{
   "article:{id}": {
@@ -226,13 +224,7 @@ class Simulation {
     { name, rate, bootMs }: Pick<HostPlan, "name" | "rate" | "bootMs">,
     run: Host["run"],
   ): void {
-    const machine = new Machine();
-    const world = this.#world;
-    const disk = new VirtualDisk(
-      (bound) => world.choose(bound),
-      (resolve) => world.after(SYNC_MS * world.random(), world.current, resolve),
-    );
-    world.disks.set(name, disk);
+    const machine = new Machine(this.#world, name);
     this.#hosts.set(name, {
       name,
       rate,
@@ -351,19 +343,16 @@ class Simulation {
     const views = this.#hasViews ? ["--views", this.#viewsFile, "--rows", "*"] : [];
     const all = role === "origin" ? ["--db", url, rule, ...views, ...options] : options;
     const ended = (): void => this.#restart(host, process);
-    try {
+    const start = async (): Promise<void> => {
       host.server = new Server(this.#world, this.#network, process, all, host.machine, ended);
-    } catch (error) {
-      return this.#noteRefusal(process, error, ended);
-    }
-    host.server.start().catch((error) => this.#noteRefusal(process, error, ended));
-  }
-
-  /** A server does not start on a disk that fails. @throws Another error than that. */
-  #noteRefusal(process: Process, error: unknown, ended: () => void): void {
-    if (!(error instanceof SnapshotError)) throw error;
-    this.#world.note(process.name, `does not start: ${error.message}`);
-    this.#world.after(0, this.#world.nobody, ended);
+      await host.server.start();
+    };
+    start().catch((error) => {
+      // A server does not start on a disk that fails.
+      if (!(error instanceof SnapshotError)) throw error;
+      this.#world.note(process.name, `does not start: ${error.message}`);
+      this.#world.after(0, this.#world.nobody, ended);
+    });
   }
 
   /** Starts a process again that has ended by itself. */
@@ -380,10 +369,7 @@ class Simulation {
     this.#world.kill(process);
     this.#network.endProcess(process, isSilent);
     // Bytes that were written and not synced are lost only with the host.
-    if (isSilent) {
-      host.machine.disk.crash((bound) => this.#world.choose(bound));
-      this.#world.disks.get(host.name)!.crash();
-    }
+    if (isSilent) host.machine.crash();
     if (host.name === DATABASE_HOST) this.#model = null;
     host.process = null;
     host.server = null;
@@ -421,8 +407,7 @@ class Simulation {
         const end = (): void => {
           if (host.process !== process) return;
           this.#kill(host, false);
-          const rotten = fault.isRotten ? world.disks.get(host.name)!.rot() : null;
-          if (rotten !== null) world.note(host.name, `has a bit flipped in its file ${rotten}`);
+          if (fault.isRotten) host.machine.rot();
           this.#mendAfter(fault.downMs, () => this.#start(host.name));
         };
         world.after(0, process!, () => {
@@ -437,16 +422,9 @@ class Simulation {
         return this.#start(fault.host);
       }
       case "disk": {
-        const { disk } = this.#hosts.get(fault.host)!.machine;
-        const other = world.disks.get(fault.host)!;
-        world.note(fault.host, "has a disk that fails");
-        disk.failAfter(0, (bound) => world.choose(bound));
-        other.isFailing = true;
-        return this.#mendAfter(fault.forMs, () => {
-          world.note(fault.host, "has a disk that works");
-          disk.failAfter(Infinity);
-          other.isFailing = false;
-        });
+        const { machine } = this.#hosts.get(fault.host)!;
+        machine.setFailing(true);
+        return this.#mendAfter(fault.forMs, () => machine.setFailing(false));
       }
       case "stop": {
         const { process } = this.#hosts.get(fault.host)!;

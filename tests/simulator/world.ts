@@ -1,6 +1,6 @@
 import { assert } from "@std/assert";
 import { randomFrom } from "../support/random.ts";
-import type { VirtualDisk } from "./virtual_disk.ts";
+import type { VirtualDisk } from "./machine.ts";
 
 /** Wall clock of every machine at the start, in Unix milliseconds. */
 const STARTED_UNIX_MS = 1_800_000_000_000;

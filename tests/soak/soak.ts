@@ -75,8 +75,9 @@ interface CacheServer {
 
 /**
  * Keeps an origin with a stand-by, two nodes and two caches under load, of which one node, one cache and the stand-by
- * are killed time and again. Origins and nodes compare what they answer with the database. Rows are written and read at origin and nodes, over UDP too; applications keep values with
- * update tokens in the caches, over TLS; another program changes a table whose rows are read as views.
+ * are killed time and again. Rows are written and read at origin and nodes, over UDP too; applications keep values with
+ * update tokens in the caches, over TLS; another program changes a table whose rows are read as views. Origins and
+ * nodes compare what they answer with the database.
  *
  * @throws When a segment has a violation, or a value of the load is wrong.
  */

@@ -1,4 +1,6 @@
-// Files of snapshots, in memory, on disks that fail and machines that stop.
+// Machines that stop, and their disks, which are in memory and fail.
+import { CrashingFiles } from "../support/crashing_files.ts";
+import type { World } from "./world.ts";
 
 /** Paths below it are on virtual disks: `/simulated/<host>/<file>`. */
 const ROOT = "/simulated/";
@@ -256,4 +258,47 @@ export function withVirtualDisks(
 /** The path of a file on the disk of a host. */
 export function pathOn(host: string, name: string): string {
   return `${ROOT}${host}/${name}`;
+}
+
+/** Longest time of a sync of a file. */
+const SYNC_MS = 200;
+
+/** What outlives the processes of a host. */
+export class Machine {
+  /** Has the state directory. */
+  readonly disk = new CrashingFiles();
+  readonly #world: World;
+  readonly #host: string;
+  /** Has the snapshot. */
+  readonly #snapshots: VirtualDisk;
+
+  constructor(world: World, host: string) {
+    this.#world = world;
+    this.#host = host;
+    this.#snapshots = new VirtualDisk(
+      (bound) => world.choose(bound),
+      (resolve) => world.after(SYNC_MS * world.random(), world.current, resolve),
+    );
+    world.disks.set(host, this.#snapshots);
+  }
+
+  /** Its disks fail from here on, or work again. */
+  setFailing(isFailing: boolean): void {
+    const world = this.#world;
+    world.note(this.#host, `has a disk that ${isFailing ? "fails" : "works"}`);
+    this.disk.failAfter(isFailing ? 0 : Infinity, (bound) => world.choose(bound));
+    this.#snapshots.isFailing = isFailing;
+  }
+
+  /** It stops: bytes that were written and not synced are lost. */
+  crash(): void {
+    this.disk.crash((bound) => this.#world.choose(bound));
+    this.#snapshots.crash();
+  }
+
+  /** A bit of a snapshot changes. */
+  rot(): void {
+    const name = this.#snapshots.rot();
+    if (name !== null) this.#world.note(this.#host, `has a bit flipped in its file ${name}`);
+  }
 }
