@@ -106,6 +106,7 @@ export class OriginThread {
     const follower = options.follow
       ? new Follower(backend, this.#rowsOfLog, reportLog, pause)
       : null;
+    const rows = cache.rows!;
     this.#follower = follower;
     const expulsion = follower && new PrefixExpulsion(
       (rows) => this.#expel(rows),
@@ -126,7 +127,6 @@ export class OriginThread {
       expelReplaced: (prefixes) => this.#expulsion!.expelReplaced(prefixes),
       report,
     });
-    const rows = cache.rows!;
     this.#own = new OwnRows(cache, options.prefixes, pause);
     this.#right = rows.right;
     const lagGuard = follower !== null && options.lagQuarantine
@@ -163,7 +163,7 @@ export class OriginThread {
       this.#flows,
       runner,
       this.#nodeServer,
-      follower && { follower, waitForNow },
+      follower && { follower, waitForNow, right: rows.right },
       (keyLength, valueLength, flags) => rows.fits(keyLength, valueLength, flags),
       () => this.#meter?.stats ?? [],
     );

@@ -55,6 +55,8 @@ export interface Following {
    * @throws The database's error.
    */
   waitForNow(ms: number, signal?: AbortSignal): Promise<boolean>;
+  /** This origin's right to serve rows: see `ServingRight`. */
+  readonly right: { readonly isValid: boolean; readonly source: string | undefined };
 }
 
 /** Returns the words of a command's line. A line may be as long as a value: the time grows with its length only. */
@@ -284,13 +286,19 @@ export class RowCommands {
       throw new Error(NO_LOG);
     }
     const timeoutMs = numberOf(ms, FOLLOW_WAIT_MS_MAX);
-    const { follower } = this.#following;
+    const { follower, right } = this.#following;
     const target = position === "now" ? position : positionOf(position);
     if (target === null) throw new Refusal(BAD_FORMAT);
     const isApplied = target === "now"
       ? await this.#following.waitForNow(timeoutMs, signal)
       : await follower.wait(target, timeoutMs, signal);
-    return isApplied ? "OK\r\n" : "TIMEOUT\r\n";
+    if (!isApplied) return "TIMEOUT\r\n";
+    if (this.#flows.isDeposed) throw new Error(this.#flows.deposedText);
+    // Another origin may serve by now, which has not followed the log so far.
+    if (!right.isValid) {
+      throw new Error(`rows are not available: no confirmation from ${right.source}`);
+    }
+    return "OK\r\n";
   }
 
   /** `stats rows` */

@@ -39,6 +39,7 @@ class Setting implements AsyncDisposable {
   /** Of the waits for the log. */
   readonly signals: AbortSignal[] = [];
   isInTime = true;
+  hasRight = true;
   end = 12n;
 
   constructor({ follows = false, hasNodes = false } = {}) {
@@ -59,6 +60,13 @@ class Setting implements AsyncDisposable {
         return Promise.resolve("NODE 0\r\n");
       },
     } as unknown as NodeServer;
+    const hasRight = (): boolean => this.hasRight;
+    const right = {
+      get isValid(): boolean {
+        return hasRight();
+      },
+      source: "the database",
+    };
     this.commands = new RowCommands(
       this.flows,
       this.runner,
@@ -67,6 +75,7 @@ class Setting implements AsyncDisposable {
         ? {
           follower: { wait } as unknown as Follower,
           waitForNow: (ms, signal) => wait(this.end, ms, signal!),
+          right,
         }
         : null,
       (_, length) => length <= this.bytesMax,
@@ -223,6 +232,14 @@ Deno.test("follow wait: the end of the log or a position, and whether it was in 
   const { signal } = new AbortController();
   await setting.ask("follow wait now 1", signal);
   assertEquals(setting.signals.at(-1), signal, "a wait ends with its connection");
+  setting.isInTime = true;
+  // Another origin may serve by now, and not have followed the log so far.
+  setting.hasRight = false;
+  await assertRejects(
+    () => setting.ask("follow wait now 1"),
+    Error,
+    "rows are not available: no confirmation from the database",
+  );
   await using other = await opened();
   await assertRejects(
     () => other.ask("follow wait now 1"),
