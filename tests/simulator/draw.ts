@@ -82,6 +82,8 @@ const SERVER_SHARE = 0.8;
 const REPLACED_SHARE = 0.8;
 /** Runs whose origins and nodes compare what they serve with the database. */
 const VERIFIED_SHARE = 0.3;
+/** A client that only reads asks so many times as often: old rows are served for a few milliseconds. */
+const READER_REQUESTS = 3;
 /** About so many faults are in each run that has any. */
 const FAULTS_MIN = 10;
 /** In runs of hours there are not more. */
@@ -96,6 +98,9 @@ const TRAIN_SHARE = 0.1;
 const COMMIT_MS_MAX = 20_000;
 /** A cache can be started again, and filled, during a long commit. */
 const COMMIT_MS_MIN = 1000;
+/** Share of restarts after which a machine has not set its wall clock yet, and how far it is behind, about. */
+const SLOW_BOOT_SHARE = 0.3;
+const BOOT_BEHIND_MS = 60_000;
 /** In a burst of requests: pause before the next one. */
 const BURST_PAUSE_MS = 2;
 /** Share of the time during which a key has the token of a long transaction. */
@@ -233,7 +238,7 @@ class Draw {
     const tokens = this.of([0, 0.5, 1]);
     const durability = this.of(["volatile", "journal", "journal"]);
     const given = durability === "journal" ? ["--state-dir", "state"] : ["--tokens", "volatile"];
-    const options = tokens > 0 ? given : [];
+    const options = [...tokens > 0 ? given : [], ...this.#threads()];
     const caches = ["cache1", "cache2", "cache3"].slice(0, this.of([1, 1, 2, 3]));
     const hosts = caches.map((name) => ({
       name,
@@ -337,6 +342,11 @@ class Draw {
     };
   }
 
+  /** Options of a server's threads. Servers with several read without the mutex, even when only one thread serves. */
+  #threads(): readonly string[] {
+    return this.has(0.5) ? ["-t", "2"] : [];
+  }
+
   #hosts(memberMs: number): readonly HostPlan[] {
     const origins = ["origin1", "origin2"].slice(0, this.of([1, 2]));
     const nodes = ["node1", "node2", "node3"].slice(0, this.of([0, 1, 2, 2, 3]));
@@ -347,7 +357,7 @@ class Draw {
       : [RATES.slice(2), RATES.slice(0, 1)];
     this.#features.push(`origins=${origins.length}`, `nodes=${nodes.length}`, `member=${memberMs}`);
     if (drifts) this.#features.push("drift");
-    const more = this.has(0.3) ? ["--db-timeout", "500"] : [];
+    const more = [...this.has(0.3) ? ["--db-timeout", "500"] : [], ...this.#threads()];
     const clock = (rates: readonly number[]): Pick<HostPlan, "rate" | "bootMs"> => ({
       rate: drifts ? this.of(rates) : 1,
       bootMs: this.below(1_000_000),
@@ -412,15 +422,16 @@ class Draw {
       const first = isReader && firstNode >= 0 && this.has(0.7)
         ? firstNode + this.below(hosts.length - firstNode)
         : this.below(hosts.length);
-      const requests = Array.from({ length: perClient }, () => {
+      const more = isReader ? READER_REQUESTS : 1;
+      const requests = Array.from({ length: more * perClient }, () => {
         const kind = isReader ? this.of(readKinds) : kindOf();
         const chosen = this.#keysOf(kind, keys, articles);
-        return { id: id++, pauseMs: this.time(pauseMs), kind, keys: chosen };
+        return { id: id++, pauseMs: this.time(pauseMs / more), kind, keys: chosen };
       });
       return {
         name: `c${number}`,
         hosts: [...hosts.slice(first), ...hosts.slice(0, first)].map(({ name }) => name),
-        patienceMs: isReader ? pauseMs + 10 : this.of([300, 2000, null]),
+        patienceMs: isReader ? pauseMs / more + 10 : this.of([300, 2000, null]),
         depth: isDeep ? this.of([1, 2, 8]) : 1,
         requests,
       };
@@ -479,11 +490,16 @@ class Draw {
     return faults;
   }
 
+  /** Has another origin serve, if there is one. @returns The one before, and the new one. */
+  #replaceActive(origins: readonly string[]): readonly [before: string, now: string] {
+    const before = this.#active;
+    this.#active = origins.find((each) => each !== before) ?? before;
+    return [before, this.#active];
+  }
+
   /** An origin is stopped, or far from its database, for longer than its right lasts; an operator replaces it. */
   #replacement(atMs: number, { names, origins }: FaultyHosts, unitMs: number): readonly Fault[] {
-    const to = this.#active;
-    const host = origins.find((each) => each !== to)!;
-    this.#active = host;
+    const [to, host] = this.#replaceActive(origins);
     const forMs = unitMs * (1.6 + this.time(1));
     const way = { from: DATABASE_HOST, to };
     // A takeover waits for the transactions of the origin before.
@@ -515,13 +531,32 @@ class Draw {
           const cache = this.of(hosts.caches);
           return { kind, atMs, host: cache, downMs, isSilent: this.has(0.6), isAmidst: true };
         }
+        // Nodes do not learn that their origin's host is gone, and serve what they have.
+        if (hosts.nodes.length > 0 && this.has(0.5)) {
+          const [active] = this.#replaceActive(hosts.origins);
+          return {
+            kind,
+            atMs,
+            host: active,
+            downMs: forMs,
+            isSilent: this.has(0.8),
+            isAmidst: false,
+          };
+        }
         return { kind, atMs, host, downMs: forMs, isSilent: this.has(0.4), isAmidst: false };
       case "takeOver":
         this.#active = this.of(hosts.origins);
         return { kind, atMs, host: this.#active };
-      case "restart":
-        return { kind, atMs, host, downMs: forMs, isRotten: this.has(0.1) };
+      case "restart": {
+        const wallByMs = this.has(SLOW_BOOT_SHARE) ? -this.time(BOOT_BEHIND_MS) : 0;
+        return { kind, atMs, host, downMs: forMs, wallByMs, isRotten: this.has(0.1) };
+      }
       case "stop":
+        // The origin goes on without a node that is stopped for longer than its time lasts.
+        if (hosts.nodes.length > 0 && this.has(0.5)) {
+          return { kind, atMs, host: this.of(hosts.nodes), forMs: unitMs * (1.2 + this.time(0.4)) };
+        }
+        return { kind, atMs, host, forMs };
       case "disk":
         return { kind, atMs, host, forMs };
       case "cut":
@@ -534,7 +569,7 @@ class Draw {
         return { kind, atMs, ...this.#way(host, hosts), isBothWays: this.has(0.5), forMs };
       case "reset":
       case "silence":
-        return { kind, atMs, host, number };
+        return { kind, atMs, host, number, isAmidst: this.has(0.5) };
       case "slow": {
         if (this.has(0.5)) return { kind, atMs, way: null, byMs: this.time(20), forMs };
         const byMs = this.time(unitMs * this.of([0.1, 0.5, 1.5]));

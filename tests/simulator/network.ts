@@ -115,6 +115,9 @@ export class Network {
   /** Packets that wait until their way is free, by the end that has sent them. */
   readonly #waiting = new Map<End, (() => void)[]>();
 
+  /** Called with each end at which a packet has arrived, until they return true. */
+  readonly #watchers = new Set<(to: End) => boolean>();
+
   constructor(world: World, options: NetworkOptions) {
     this.#world = world;
     this.options = options;
@@ -224,8 +227,16 @@ export class Network {
       const waiting = this.#waiting.get(from);
       if (waiting !== undefined) waiting.push(act);
       else if (this.#isBlocked(from)) this.#hold(from, act);
-      else act();
+      else {
+        act();
+        this.#tell(to);
+      }
     });
+  }
+
+  #tell(to: End): void {
+    if (!to.isOpen) return;
+    for (const watch of this.#watchers) if (watch(to)) this.#watchers.delete(watch);
   }
 
   /** The host knows nothing of a connection from before it was gone. */
@@ -284,9 +295,19 @@ export class Network {
     return () => this.#slownessMs -= byMs;
   }
 
-  /** Connections that have an end at a host. */
-  endsOf(host: string): End[] {
-    return [...this.#ends].filter((end) => end.host === host);
+  /** Calls a function with the end at a host at which a packet of another one arrives next. */
+  onPacket(host: string, isFrom: (other: string) => boolean, act: (to: End) => void): void {
+    this.#watchers.add((to) => {
+      const isIt = to.host === host && isFrom(to.other.host);
+      if (isIt) act(to);
+      return isIt;
+    });
+  }
+
+  /** Returns the end of a connection at a host, if it has any. @param number Of the connection, modulo their count. */
+  endAt(host: string, number: number): End | undefined {
+    const ends = [...this.#ends].filter((end) => end.host === host);
+    return ends[number % ends.length];
   }
 
   /** Both ends of a connection see it break; what is on the way is lost. */

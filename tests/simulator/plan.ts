@@ -71,6 +71,15 @@ export interface Way {
   readonly to: string;
 }
 
+/** A connection of a host. */
+export interface Connection {
+  readonly host: string;
+  /** Its number, modulo how many there are. */
+  readonly number: number;
+  /** Instead, the one on which a packet of another server arrives next: as soon as it has arrived. */
+  readonly isAmidst: boolean;
+}
+
 /** Something that goes wrong. Times in milliseconds. */
 export type Fault =
   & { readonly atMs: number }
@@ -88,11 +97,15 @@ export type Fault =
     }
     /** An operator starts an origin anew, with `--take-over`. */
     | { readonly kind: "takeOver"; readonly host: string }
-    /** A cache is shut down, and started later with its snapshot, of which a bit may have changed. */
+    /**
+     * A cache is shut down, and started later with its snapshot, of which a bit may have changed. Its wall clock is off
+     * until its next start.
+     */
     | {
       readonly kind: "restart";
       readonly host: string;
       readonly downMs: number;
+      readonly wallByMs: number;
       readonly isRotten: boolean;
     }
     /** The disk with the journal and the snapshot fails. */
@@ -101,10 +114,10 @@ export type Fault =
     | { readonly kind: "stop"; readonly host: string; readonly forMs: number }
     /** Packets from one host to another do not arrive. */
     | Way & { readonly kind: "cut"; readonly isBothWays: boolean; readonly forMs: number }
-    /** Connections of a host break: the one with this number, modulo how many there are. */
-    | { readonly kind: "reset"; readonly host: string; readonly number: number }
+    /** A connection of a host breaks. */
+    | Connection & { readonly kind: "reset" }
     /** What one end of a connection of a host sends does not arrive any more. */
-    | { readonly kind: "silence"; readonly host: string; readonly number: number }
+    | Connection & { readonly kind: "silence" }
     /** Packets of one way take longer; null: all do. */
     | {
       readonly kind: "slow";

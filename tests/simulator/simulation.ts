@@ -13,7 +13,7 @@ import { withVirtualGlobals } from "./globals.ts";
 import { DATABASE_HOST, DATABASE_PORT, DatabaseFiles, ModelDatabase } from "./database.ts";
 import { History } from "./history.ts";
 import { type ItemHistory, itemViolations } from "./items_check.ts";
-import { Network } from "./network.ts";
+import { type End, Network } from "./network.ts";
 import type { ApplicationPlan, Fault, HostPlan, Plan, Table } from "./plan.ts";
 import { type Committed, DIRECT_KEY, rowViolations } from "./rows_check.ts";
 import { Machine } from "./machine.ts";
@@ -59,6 +59,8 @@ interface Host {
   readonly machine: Machine;
   /** Whether its next process does not wait for the end of another origin. */
   takesOver: boolean;
+  /** Of the wall clock of its next process. */
+  wallShiftMs: number;
 }
 
 /** A kill while a commit takes longer than the process is away. */
@@ -234,6 +236,7 @@ class Simulation {
       server: null,
       starts: 0,
       takesOver: false,
+      wallShiftMs: 0,
       machine,
     });
     // The first origin serves, as plans expect.
@@ -328,6 +331,8 @@ class Simulation {
     const host = this.#hosts.get(name)!;
     if (host.process !== null) return;
     const process = new Process(this.#world, `${name}#${++host.starts}`, host.rate, host.bootMs);
+    process.wallShiftMs = host.wallShiftMs;
+    host.wallShiftMs = 0;
     host.process = process;
     this.#world.note(process.name, "starts");
     this.#world.after(0, process, () => host.run(process));
@@ -407,6 +412,7 @@ class Simulation {
         const end = (): void => {
           if (host.process !== process) return;
           this.#kill(host, false);
+          host.wallShiftMs = fault.wallByMs;
           if (fault.isRotten) host.machine.rot();
           this.#mendAfter(fault.downMs, () => this.#start(host.name));
         };
@@ -450,13 +456,17 @@ class Simulation {
       }
       case "reset":
       case "silence": {
-        const ends = this.#network.endsOf(fault.host);
-        const end = ends[fault.number % ends.length];
-        if (end === undefined) return;
-        world.note("network", `${fault.kind}: ${fault.host} and ${end.other.host}`);
-        if (fault.kind === "reset") this.#network.reset(end);
-        else this.#network.silence(end);
-        return;
+        const { kind, number, isAmidst } = fault;
+        const disturb = (end: End): void => {
+          if (this.#isHealed) return;
+          world.note("network", `${kind}: ${end.host} and ${end.other.host}`);
+          this.#network[kind](end);
+        };
+        if (isAmidst) {
+          return this.#network.onPacket(fault.host, (from) => this.#hosts.has(from), disturb);
+        }
+        const end = this.#network.endAt(fault.host, number);
+        return end === undefined ? undefined : disturb(end);
       }
       case "slow": {
         const { way, byMs } = fault;
