@@ -483,7 +483,11 @@ class Draw {
         // Else the next fault ends the new origin before it serves.
         atMs += 3 * unitMs + GRACE_MS;
       } else {
-        faults.push(this.#fault(kind, atMs, { ...hosts, names }, forMs, unitMs));
+        const fault = this.#fault(kind, atMs, { ...hosts, names }, forMs, unitMs);
+        faults.push(fault);
+        if (fault.kind === "disk" && this.has(0.5)) {
+          faults.push(this.#killAmidst(atMs, fault.host));
+        }
       }
       atMs += this.time(this.has(trainShare) ? TRAIN_SHARE * unitMs : everyMs);
     }
@@ -515,6 +519,11 @@ class Draw {
     return [ill, { kind: "takeOver", atMs: takenMs, host }];
   }
 
+  #killAmidst(atMs: number, host: string): Fault {
+    const downMs = this.time(0.3 * COMMIT_MS_MIN);
+    return { kind: "kill", atMs, host, downMs, isSilent: this.has(0.6), isAmidst: true };
+  }
+
   #fault(
     kind: Fault["kind"],
     atMs: number,
@@ -527,21 +536,13 @@ class Draw {
     switch (kind) {
       case "kill":
         if (hosts.caches.length > 0 && this.has(0.5)) {
-          const downMs = this.time(0.3 * COMMIT_MS_MIN);
-          const cache = this.of(hosts.caches);
-          return { kind, atMs, host: cache, downMs, isSilent: this.has(0.6), isAmidst: true };
+          return this.#killAmidst(atMs, this.of(hosts.caches));
         }
         // Nodes do not learn that their origin's host is gone, and serve what they have.
         if (hosts.nodes.length > 0 && this.has(0.5)) {
           const [active] = this.#replaceActive(hosts.origins);
-          return {
-            kind,
-            atMs,
-            host: active,
-            downMs: forMs,
-            isSilent: this.has(0.8),
-            isAmidst: false,
-          };
+          const isSilent = this.has(0.8);
+          return { kind, atMs, host: active, downMs: forMs, isSilent, isAmidst: false };
         }
         return { kind, atMs, host, downMs: forMs, isSilent: this.has(0.4), isAmidst: false };
       case "takeOver":
@@ -558,7 +559,7 @@ class Draw {
         }
         return { kind, atMs, host, forMs };
       case "disk":
-        return { kind, atMs, host, forMs };
+        return { kind, atMs, host: this.of(hosts.caches), forMs };
       case "cut":
         // A node that cannot confirm a deletion serves what it has until its time is over.
         if (hosts.nodes.length > 0 && this.has(0.7)) {
