@@ -1,6 +1,5 @@
 import { readSources } from "../support/sources.ts";
-import type { ItemRequest, Request } from "./plan.ts";
-import { FAULTS } from "./draw.ts";
+import { FAULTS, type ItemRequest, type Request } from "./plan.ts";
 
 /**
  * First words of replies, for each kind of request. `ERROR`: any error but an unknown outcome; `lost`: the connection

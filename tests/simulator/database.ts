@@ -7,6 +7,21 @@ import type { End, Network, Receiver } from "./network.ts";
 import type { Committed } from "./rows_check.ts";
 import type { Process, World } from "./world.ts";
 
+/** Of the table of articles, which no origin writes. */
+export const VIEWS = `{
+  "article:{id}": {
+    "query": "SELECT id, value, version FROM article WHERE id = {id}",
+    "changes": { "article": "article:{id}" }
+  },
+  "articles": {
+    "query": "SELECT id, value, version FROM article ORDER BY id",
+    "value": "array",
+    "changes": { "article": "articles" }
+  }
+}`;
+export const ARTICLE =
+  "CREATE TABLE article (id INTEGER PRIMARY KEY, value TEXT NOT NULL, version INTEGER NOT NULL);";
+
 export const DATABASE_HOST = "database";
 export const DATABASE_PORT = 5432;
 /** Longest time of a statement that waits for nothing, in milliseconds. */

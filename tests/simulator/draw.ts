@@ -4,35 +4,20 @@ import { DIRECT_KEY } from "./rows_check.ts";
 import {
   type ClientPlan,
   type Fault,
+  FOLLOWED_FAULTS,
   type HostPlan,
+  ITEM_FAULTS,
   type ItemRequest,
+  LOG_FAULTS,
   type Plan,
   READS,
   type Request,
+  ROW_FAULTS,
   type Size,
   type Way,
 } from "./plan.ts";
 import { pathOn } from "./machine.ts";
 
-const COMMON_FAULTS = ["kill", "stop", "cut", "reset", "silence", "slow"] as const;
-const ROW_FAULTS = [...COMMON_FAULTS, "wall", "lock", "takeOver"] as const;
-/** Of a database whose changes are followed. */
-const FOLLOWED_FAULTS = [...ROW_FAULTS, "column", "rebuild"] as const;
-/** Of the model, whose log is followed. */
-const LOG_FAULTS = [
-  ...COMMON_FAULTS,
-  "wall",
-  "takeOver",
-  "column",
-  "rebuild",
-  "slot",
-  "failover",
-  "late",
-] as const;
-const ITEM_FAULTS = [...COMMON_FAULTS, "restart", "disk"] as const;
-export const FAULTS: readonly Fault["kind"][] = [
-  ...new Set([...FOLLOWED_FAULTS, ...LOG_FAULTS, ...ITEM_FAULTS]),
-];
 const REQUEST_KINDS = [
   "get",
   "gets",
@@ -192,7 +177,9 @@ class Draw {
     const pauseMs = spanMs === null ? drawnMs : spanMs * clientCount / requests;
     const perClient = Math.ceil(requests / clientCount);
     const healMs = Math.max(2000, perClient * (pauseMs + 5));
-    const served = hosts.map((host) => follows ? following(host) : host);
+    const served = hosts.map((host) =>
+      follows && host.role === "origin" ? withOptions(host, "--follow") : host
+    );
     const clients = this.#clients(clientCount, perClient, pauseMs, served, keys, {
       follows,
       articles,
@@ -220,7 +207,7 @@ class Draw {
     if (isVerified) this.#features.push("verify");
     return {
       ...this.#common(faults),
-      hosts: isVerified ? served.map(verified) : served,
+      hosts: isVerified ? served.map((host) => withOptions(host, "--verify", "20")) : served,
       database,
       lossShare,
       commitMs,
@@ -602,14 +589,8 @@ class Draw {
   }
 }
 
-/** An origin that follows the database's log. */
-function following(host: HostPlan): HostPlan {
-  return host.role === "origin" ? { ...host, options: [...host.options, "--follow"] } : host;
-}
-
-/** A server with a meter. */
-function verified(host: HostPlan): HostPlan {
-  return { ...host, options: [...host.options, "--verify", "20"] };
+function withOptions(host: HostPlan, ...more: readonly string[]): HostPlan {
+  return { ...host, options: [...host.options, ...more] };
 }
 
 /** Returns the plan of a seed. */

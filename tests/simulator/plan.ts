@@ -146,6 +146,29 @@ export type Fault =
     | { readonly kind: "late"; readonly forMs: number }
   );
 
+const COMMON_FAULTS = ["kill", "stop", "cut", "reset", "silence", "slow"] as const;
+/** Of rows. */
+export const ROW_FAULTS = [...COMMON_FAULTS, "wall", "lock", "takeOver"] as const;
+/** Of a database whose changes are followed. */
+export const FOLLOWED_FAULTS = [...ROW_FAULTS, "column", "rebuild"] as const;
+/** Of the model, whose log is followed. */
+export const LOG_FAULTS = [
+  ...COMMON_FAULTS,
+  "wall",
+  "takeOver",
+  "column",
+  "rebuild",
+  "slot",
+  "failover",
+  "late",
+] as const;
+/** Of caches, and applications that use them. */
+export const ITEM_FAULTS = [...COMMON_FAULTS, "restart", "disk"] as const;
+/** All kinds. */
+export const FAULTS: readonly Fault["kind"][] = [
+  ...new Set([...FOLLOWED_FAULTS, ...LOG_FAULTS, ...ITEM_FAULTS]),
+];
+
 /** The table of rows, or that of views. */
 export type Table = "kv" | "article";
 

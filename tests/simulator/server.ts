@@ -1,5 +1,4 @@
 import { configureSync } from "@logtape/logtape";
-import { assert } from "@std/assert";
 import { readCommand } from "../../lib/cli/command.ts";
 import { type ServerOptions, withRowPrefixes } from "../../lib/cli/options.ts";
 import type { Database } from "../../lib/databases/base/backend.ts";

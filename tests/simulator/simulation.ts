@@ -10,7 +10,14 @@ import { judge, violationText } from "../judge/judge.ts";
 import { Application, ApplicationProcess } from "./application.ts";
 import { StockClient } from "./client.ts";
 import { withVirtualGlobals } from "./globals.ts";
-import { DATABASE_HOST, DATABASE_PORT, DatabaseFiles, ModelDatabase } from "./database.ts";
+import {
+  ARTICLE,
+  DATABASE_HOST,
+  DATABASE_PORT,
+  DatabaseFiles,
+  ModelDatabase,
+  VIEWS,
+} from "./database.ts";
 import { History } from "./history.ts";
 import { type ItemHistory, itemViolations } from "./items_check.ts";
 import { type End, Network } from "./network.ts";
@@ -28,20 +35,6 @@ const RESTART_MS = 200;
 const BACK_MS = 300;
 /** Virtual time within which everything is served after the last fault, in milliseconds. */
 const RECOVERY_MS = 120_000;
-
-const VIEWS = `{
-  "article:{id}": {
-    "query": "SELECT id, value, version FROM article WHERE id = {id}",
-    "changes": { "article": "article:{id}" }
-  },
-  "articles": {
-    "query": "SELECT id, value, version FROM article ORDER BY id",
-    "value": "array",
-    "changes": { "article": "articles" }
-  }
-}`;
-const ARTICLE =
-  "CREATE TABLE article (id INTEGER PRIMARY KEY, value TEXT NOT NULL, version INTEGER NOT NULL);";
 
 /** The id of the first request at the end. */
 const FIRST_PROBE = 1_000_000;
@@ -61,12 +54,6 @@ interface Host {
   takesOver: boolean;
   /** Of the wall clock of its next process. */
   wallShiftMs: number;
-}
-
-/** A kill while a commit takes longer than the process is away. */
-interface KillAmidst {
-  readonly downMs: number;
-  readonly act: () => void;
 }
 
 /** The result of a run. */
@@ -133,7 +120,7 @@ class Simulation {
   readonly #mends = new Set<() => void>();
   #isHealed = false;
   /** Kills that wait for a commit. */
-  readonly #killsAmidst: KillAmidst[] = [];
+  readonly #killsAmidst: { readonly downMs: number; readonly act: () => void }[] = [];
 
   constructor(plan: Plan, folder: string, keepsTranscript: boolean) {
     this.#plan = plan;
@@ -248,8 +235,8 @@ class Simulation {
   #noteCommit(commitMs: number): void {
     const at = this.#killsAmidst.findIndex(({ downMs }) => downMs + BACK_MS < commitMs);
     if (at < 0 || this.#isHealed) return;
-    const [{ act }] = this.#killsAmidst.splice(at, 1) as [KillAmidst];
-    this.#world.after(0, this.#world.nobody, act);
+    const [kill] = this.#killsAmidst.splice(at, 1);
+    this.#world.after(0, this.#world.nobody, kill!.act);
   }
 
   #addApplication(plan: ApplicationPlan): void {
