@@ -117,9 +117,6 @@ export const PLANTED: readonly Fault[] = [
   ...faults("store/claims/locks.ts", NO_TESTS, [
     ["every connection has the lock", "this.#words[this.#row(this.rowOf(item)) + LOCK.OWNER] === owner;", "this.#words[this.#row(this.rowOf(item)) + LOCK.OWNER] !== 0;"],
   ]),
-  ...faults("store/operations/journal.ts", NO_TESTS, [
-    ["ids start again below those of restored tokens", "if (id <= this.lastId) return;", "return;"],
-  ]),
   ...faults("lib/journal/token_journal.ts", NO_TESTS, [
     ["tokens count as out before they are on the disk", "if (sync) this.sync();", ""],
     ["a damaged frame is read as it is", "if (crc32(checked) !== view.getUint32(CHECKSUM_AT, true)) return null;", ""],
