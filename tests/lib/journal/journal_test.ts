@@ -1,5 +1,19 @@
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { DAMAGED_JOURNAL_NAME, JOURNAL_NAME } from "../../../lib/journal/token_journal.ts";
+import {
+  assert,
+  assertEquals,
+  assertGreater,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
+import { StateFolder } from "../../../lib/journal/state_folder.ts";
+import {
+  DAMAGED_JOURNAL_NAME,
+  JOURNAL_NAME,
+  readJournal,
+  TokenJournal,
+} from "../../../lib/journal/token_journal.ts";
+import { encodeRecord } from "../../../lib/journal/token_records.ts";
+import { firstIdAt, TokenRecordType } from "../../../store/setup.ts";
 import { CAN_MOUNT, fillDisk, mountTinyDisk } from "../../support/tiny_disk.ts";
 import {
   type Client,
@@ -148,6 +162,31 @@ Deno.test(
     await server.stop();
   },
 );
+
+for (const recovery of ["quarantine", "drop"]) {
+  Deno.test(`--token-recover=${recovery} gives no id again, also when the clock was ahead before`, async () => {
+    using folder = new Folder();
+    await twoTokens(folder, IO);
+    // An hour ahead: a start by the clock of now has lower ids.
+    const ahead = firstIdAt(Date.now() + 3_600_000, 0);
+    const files = new StateFolder(folder.state);
+    const journal = new TokenJournal(files, readJournal(files), "");
+    const key = new TextEncoder().encode("a");
+    const [owner, peer] = [new Uint8Array(), new Uint8Array()];
+    journal.append(
+      encodeRecord(TokenRecordType.GET, { id: ahead, key, owner, peer, sinceUnixSec: 1 }),
+      true,
+    );
+    journal.close();
+    files.close();
+    folder.damage();
+    await using server = await folder.start(IO, `--token-recover=${recovery}`);
+    await server.line(`kept as ${DAMAGED_JOURNAL_NAME}`);
+    using client = await server.connect();
+    assertGreater(Number(await getToken(client, "a")), ahead);
+    await server.stop();
+  });
+}
 
 Deno.test("a journal of a newer version is refused like a damaged one; =drop forgets its tokens", async () => {
   using folder = new Folder();
