@@ -2,6 +2,7 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { sessionStore } from "../../../lib/client/adapters/express_session.ts";
 import { unstorageDriver } from "../../../lib/client/adapters/unstorage.ts";
 import { Client, ConnectionError } from "../../../lib/client/mod.ts";
+import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
 import { testServers } from "./servers.ts";
 
 // tests/lib/client/host_applications.mjs has the libraries themselves.
@@ -58,6 +59,38 @@ testServers("sessions: as long as their cookies, or a day", async (address) => {
   await assertRejects(() => call("get", "k"), ConnectionError);
   store.set("k", { cookie: {} });
   assertThrows(() => sessionStore({ Store: Base }, address, { ttlSec: -1 }), RangeError, "ttlSec");
+});
+
+Deno.test("a session is kept for each second that its cookie has begun", async () => {
+  const asked: string[] = [];
+  await using peer = new ScriptedPeer((line) => {
+    const opaque = / (O\d+)/.exec(line)?.[1];
+    if (opaque === undefined) return [];
+    asked.push(line.replace(/ S?\d+(?= F)/, "").replace(` ${opaque}`, ""));
+    return [`HD ${opaque}\r\n`];
+  });
+  const store = sessionStore({ Store: Base }, `127.0.0.1:${peer.port}`);
+  const nowMs = Date.now();
+  const { now } = Date;
+  Date.now = () => nowMs;
+  try {
+    const [stored, touched, removed] = ["ms sess:k F0 T", "mg sess:k T", "md sess:k"];
+    const times: readonly (readonly [ms: number, sec: number | null])[] = [
+      ...[[-1000, null], [-1, null], [0, null], [1, 1], [999, 1], [1000, 1]] as const,
+      ...[[1001, 2], [59_999, 60], [60_000, 60], [60_001, 61]] as const,
+    ];
+    for (const [ms, sec] of times) {
+      asked.length = 0;
+      const session = { cookie: { expires: new Date(nowMs + ms) } };
+      await new Promise<void>((resolve) => store.set("k", session, () => resolve()));
+      await new Promise<void>((resolve) => store.touch("k", session, () => resolve()));
+      const expected = sec === null ? [removed, removed] : [`${stored}${sec}`, `${touched}${sec}`];
+      assertEquals(asked, expected, `${ms} ms`);
+    }
+  } finally {
+    Date.now = now;
+    await store.close();
+  }
 });
 
 testServers("items of unstorage: their times, and a driver's clear", async (address) => {
