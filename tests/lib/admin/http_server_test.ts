@@ -1,5 +1,10 @@
 import { assert, assertEquals, assertGreater, assertLess, assertMatch } from "@std/assert";
-import { type AdminRequest, AdminServer, isHostAllowed } from "../../../lib/admin/http_server.ts";
+import {
+  type AdminRequest,
+  AdminServer,
+  isHostAllowed,
+  type Routes,
+} from "../../../lib/admin/http_server.ts";
 import { adminRoutes } from "../../../lib/admin/pages.ts";
 import type { TransportEvent } from "../../../lib/net/transport.ts";
 import { Client, until } from "../../support/servers/server_process.ts";
@@ -222,21 +227,44 @@ Deno.test("on loopback, a host must be an address, localhost or the name of the 
   assertEquals(isHostAllowed("cache1.example", "10.0.0.1", "0.0.0.0"), true);
 });
 
-Deno.test("a stream whose peer does not read is closed; others go on", async () => {
-  const senders = new Set<(text: string) => void>();
-  const routes = {
-    "/stream": {
-      GET: () => ({
-        status: 200,
-        stream: (send: (text: string) => void): () => void => {
-          senders.add(send);
-          return () => senders.delete(send);
-        },
-      }),
-    },
+type Send = (text: string) => void;
+
+/** Returns a route whose streams send what is given to `senders`. */
+function streamRoutes(senders: Set<Send>): Routes {
+  const stream = (send: Send): () => void => {
+    senders.add(send);
+    return () => senders.delete(send);
   };
+  return { "/stream": { GET: () => ({ status: 200, stream }) } };
+}
+
+Deno.test("a stream is not one of the connections that newer ones close", async () => {
+  const senders = new Set<Send>();
   const listen = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "ascii" } as const;
-  const server = new AdminServer(listen, routes, () => {}, 1000);
+  const server = new AdminServer(listen, streamRoutes(senders), () => {}, LONG_MS);
+  const served = server.serve();
+  const connect = async (): Promise<Client> => {
+    const { port } = server.listen;
+    return new Client(await Deno.connect({ hostname: "127.0.0.1", port }));
+  };
+  using stream = await connect();
+  await stream.send(get("/stream"));
+  await stream.until("\r\n\r\n");
+  const mob: Client[] = [];
+  for (let index = 0; index < 2 * CONNECTIONS_MAX; index++) mob.push(await connect());
+  for (const client of mob.slice(0, CONNECTIONS_MAX)) assertEquals(await client.rest(), "");
+  assertEquals(senders.size, 1);
+  for (const send of senders) send("still here\n");
+  await stream.until("still here\n");
+  await server.stop();
+  await served;
+  for (const client of mob) client[Symbol.dispose]();
+});
+
+Deno.test("a stream whose peer does not read is closed; others go on", async () => {
+  const senders = new Set<Send>();
+  const listen = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "ascii" } as const;
+  const server = new AdminServer(listen, streamRoutes(senders), () => {}, 1000);
   const served = server.serve();
   const connect = async (): Promise<Client> => {
     const { port } = server.listen;
