@@ -75,6 +75,31 @@ Deno.test("counts have steps of 1000, bytes of 1024, and both a digit behind the
   assertEquals(tableText([hotkeys], "hotkeys").split("\n")[1]!.trim().split(/ +/)[1], "33.3");
 });
 
+Deno.test("bytes a second are written as bytes are", () => {
+  const looks = (bytes: number, before: number): Map<string, Map<string, string>> => {
+    const counters = ["bytes_read", "bytes_written"].map((stat) => [stat, `${before}`] as const);
+    return new Map([["", new Map([["bytes", `${bytes}`], ...counters])]]);
+  };
+  const titles = VIEWS.servers.columns.map(([title]) => title);
+  for (const bytes of [0, 1023, 99_999, 100_000, 2 ** 20, 1.5e9, 2 ** 40]) {
+    const sample: Sample = {
+      ...{ name: "one:1", reason: "", seconds: 1 },
+      ...{ now: looks(bytes, bytes), before: looks(0, 0) },
+    };
+    const [head, line] = tableText([sample], "servers").split("\n");
+    // Numbers end where their titles end.
+    const cell = (title: string): string => {
+      const end = titles.slice(0, titles.indexOf(title)).reduce(
+        (at, each) => head!.indexOf(each, at) + each.length,
+        0,
+      );
+      const stop = head!.indexOf(title, end) + title.length;
+      return line!.slice(end, stop).trim();
+    };
+    assertEquals([cell("in/s"), cell("out/s")], [cell("mem"), cell("mem")], `${bytes} bytes`);
+  }
+});
+
 Deno.test("rates have a digit behind the point unless they are whole; a reset has a dash", () => {
   const rateOf = (now: number): string => {
     const sample = {
