@@ -57,8 +57,19 @@ export class AdminTls {
     server.emit("connection", raw);
   }
 
-  /** With mode 1 of `--ssl-verify-mode` a certificate is optional, but must be right. */
   #isRefused(socket: TLSSocket): boolean {
+    return this.#isForeignCipher(socket) || this.#isWrongCertificate(socket);
+  }
+
+  /** The runtime checks the names of `--ssl-ciphers`, and takes others all the same. Those of TLS 1.3 are not in it. */
+  #isForeignCipher(socket: TLSSocket): boolean {
+    const { ciphers } = this.#settings;
+    if (ciphers === null || socket.getProtocol() === "TLSv1.3") return false;
+    return !ciphers.split(/[:, ]/).includes(socket.getCipher().name);
+  }
+
+  /** With mode 1 of `--ssl-verify-mode` a certificate is optional, but must be right. */
+  #isWrongCertificate(socket: TLSSocket): boolean {
     if (!this.#options.requestCert) return false;
     const certificate = socket.getPeerCertificate() ?? {};
     const isGiven = Object.keys(certificate).length > 0;

@@ -194,6 +194,10 @@ test("native: ciphers that the admin port does not know are named, not the key",
   ): string[] => ["-o", `ssl_ciphers=${ciphers}`, ...ADMIN, ...NATIVE];
   await serve(own, start("ECDHE-ECDSA-AES128-GCM-SHA256"), async (port) => {
     assertEquals(statusOf(await ask(port, "/health", { ca: own.cert })), 200);
+    const answerBy = (cipher: string): string =>
+      answerOf("-connect", `127.0.0.1:${port}`, "-tls1_2", "-cipher", cipher);
+    assertStringIncludes(answerBy("ECDHE-ECDSA-AES128-GCM-SHA256"), "HTTP/1.1 200");
+    assertEquals(answerBy("ECDHE-ECDSA-AES256-GCM-SHA384").includes("HTTP"), false);
   });
   const { code, stderr } = await runToEnd({
     args: [...tlsArguments(own), ...start("ECDHE+AESGCM"), "-p", "-1"],
@@ -218,6 +222,13 @@ test("native: the admin port speaks no version of TLS below --ssl-min-version", 
     });
   }
 });
+
+/** Returns what the admin port answers to a request by openssl. */
+function answerOf(...words: readonly string[]): string {
+  const command = `printf 'GET /health HTTP/1.0\r\n\r\n' | openssl s_client -quiet "$@" 2>&1`;
+  const { stdout } = new Deno.Command("sh", { args: ["-c", command, "sh", ...words] }).outputSync();
+  return new TextDecoder().decode(stdout);
+}
 
 /** Reads the fingerprint of an admin port's certificate. */
 async function fingerprintAt(port: number, ...known: readonly Certificate[]): Promise<string> {
