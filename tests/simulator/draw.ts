@@ -16,7 +16,7 @@ import {
   type Size,
   type Way,
 } from "./plan.ts";
-import { pathOn } from "./machine.ts";
+import { pathOn, SNAPSHOT } from "./machine.ts";
 
 const REQUEST_KINDS = [
   "get",
@@ -230,7 +230,7 @@ class Draw {
     const hosts = caches.map((name) => ({
       name,
       role: "cache" as const,
-      options: [...options, "--snapshot", pathOn(name, "items")],
+      options: [...options, "--snapshot", pathOn(name, SNAPSHOT)],
       rate: 1,
       bootMs: this.below(1_000_000),
     }));

@@ -260,6 +260,8 @@ export function pathOn(host: string, name: string): string {
   return `${ROOT}${host}/${name}`;
 }
 
+/** Name of the file of `--snapshot`. */
+export const SNAPSHOT = "items";
 /** Longest time of a sync of a file. */
 const SYNC_MS = 200;
 
@@ -294,6 +296,11 @@ export class Machine {
   crash(): void {
     this.disk.crash((bound) => this.#world.choose(bound));
     this.#snapshots.crash();
+  }
+
+  /** Whether the next start loads a snapshot, if it is intact. */
+  get hasSnapshot(): boolean {
+    return this.#snapshots.has(SNAPSHOT);
   }
 
   /** A bit of a snapshot changes. */

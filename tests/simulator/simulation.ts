@@ -399,8 +399,9 @@ class Simulation {
         const end = (): void => {
           if (host.process !== process) return;
           this.#kill(host, false);
-          host.wallShiftMs = fault.wallByMs;
+          // Without a snapshot, fencing numbers begin with the wall clock.
           if (fault.isRotten) host.machine.rot();
+          else if (host.machine.hasSnapshot) host.wallShiftMs = fault.wallByMs;
           this.#mendAfter(fault.downMs, () => this.#start(host.name));
         };
         world.after(0, process!, () => {
