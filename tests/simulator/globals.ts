@@ -74,6 +74,8 @@ class VirtualGlobals {
   readonly #network: Network;
   readonly #waiters = new WeakMap<SharedArrayBuffer, Waiter[]>();
   readonly #databases = new WeakSet<DatabaseSync>();
+  /** Files that have locks, by path. */
+  readonly #locked = new Map<string, Deno.FsFile>();
 
   constructor(world: World, network: Network) {
     this.#world = world;
@@ -199,6 +201,29 @@ class VirtualGlobals {
     return opened;
   }
 
+  /**
+   * Has the locks on a real file be those of the run. The kernel's outlive a file that is closed while another thread
+   * starts a program: until that runs, it has a copy of the descriptor.
+   */
+  withLocks(path: string, file: Deno.FsFile): Deno.FsFile {
+    const locked = this.#locked;
+    const unlock = (): void => {
+      if (locked.get(path) === file) locked.delete(path);
+    };
+    const { close } = file;
+    return Object.assign(file, {
+      tryLockSync: (): boolean => {
+        if (!locked.has(path)) locked.set(path, file);
+        return locked.get(path) === file;
+      },
+      unlockSync: unlock,
+      close: (): void => {
+        unlock();
+        close.call(file);
+      },
+    });
+  }
+
   noteDatabase(database: DatabaseSync): void {
     if (this.#databases.has(database)) return;
     this.#databases.add(database);
@@ -217,7 +242,9 @@ export function withVirtualGlobals<Result>(
 ): Result {
   const virtual = new VirtualGlobals(world, network);
   const { openSync, lstatSync, renameSync, removeSync } = Deno;
-  const real = { openSync, lstatSync, renameSync, removeSync } as FileFunctions;
+  const open = (path: string, options?: Deno.OpenOptions): Deno.FsFile =>
+    virtual.withLocks(path, openSync(path, options));
+  const real = { openSync: open, lstatSync, renameSync, removeSync } as FileFunctions;
   const files = withVirtualDisks(world.disks, real);
   const { exec, prepare } = DatabaseSync.prototype;
   using replaced = new DisposableStack();
