@@ -23,6 +23,8 @@ import { needs } from "../../support/needs/needs.ts";
 
 /** The smallest ring of a thread that serves one connection: every receive and send goes through it. */
 const RING_ENTRIES = 64;
+/** Loads at most, while they find too much. */
+const LOADS_MAX = 3;
 
 const hasNative = TRANSPORTS.includes("native");
 
@@ -48,22 +50,31 @@ function testAllocations(name: string, isPossible: boolean, serve: () => Promise
     sanitizeResources: false,
     ...needs("native", isPossible),
     async fn(t): Promise<void> {
-      const marks = (await serve()).slice(WARM_UPS);
       const names = Object.keys(REQUESTS);
-      assertEquals(marks.length, names.length * ALLOCATION_TRIES * 3);
-      for (const name of names) {
-        await t.step(name, () => {
-          let least = Infinity;
-          for (let attempt = 0; attempt < ALLOCATION_TRIES; attempt++) {
-            const [first, second, third] = marks.splice(0, 3) as [number, number, number];
-            const bytes = third - second - (second - first);
-            least = Math.min(least, bytes / (ROUNDS * REQUEST_COUNT));
-          }
-          assertLess(least, BYTES_PER_REQUEST_MAX);
-        });
+      let least = names.map(() => Infinity);
+      const isTooMuch = (bytes: number): boolean => bytes >= BYTES_PER_REQUEST_MAX;
+      // On a busy machine the engine is still compiling when the first load is over.
+      for (let load = 0; load < LOADS_MAX && least.some(isTooMuch); load++) {
+        const marks = (await serve()).slice(WARM_UPS);
+        assertEquals(marks.length, names.length * ALLOCATION_TRIES * 3);
+        least = least.map((before) => Math.min(before, leastOf(marks)));
+      }
+      for (const [index, name] of names.entries()) {
+        await t.step(name, () => assertLess(least[index]!, BYTES_PER_REQUEST_MAX));
       }
     },
   });
+}
+
+/** Takes the marks of a kind of request. @returns The fewest bytes that one request has allocated. */
+function leastOf(marks: number[]): number {
+  let least = Infinity;
+  for (let attempt = 0; attempt < ALLOCATION_TRIES; attempt++) {
+    const [first, second, third] = marks.splice(0, 3) as [number, number, number];
+    const bytes = third - second - (second - first);
+    least = Math.min(least, bytes / (ROUNDS * REQUEST_COUNT));
+  }
+  return least;
 }
 
 /** Serves the load in this thread. Returns what had been allocated at each look at the statistics. */
