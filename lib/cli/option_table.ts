@@ -244,7 +244,7 @@ const WITHOUT_EFFECT = [
 
 // deno-fmt-ignore
 const DATABASE = [
-  ["db",             "",   "text",   "url",           NONE, NONE,  "sqlite:leased.db", "database that holds the rows: sqlite:<file>, or postgres://user@host/database; a password may stand in PGPASSWORD"],
+  ["db",             "",   "text",   "url",           NONE, NONE,  "sqlite:leased.db", "database that holds the rows: sqlite:<file>, or postgres://user@host/database, where several hosts may stand with commas between them; a password may stand in PGPASSWORD"],
   ["table",          "",   "text",   "name",          NONE, NONE,  "kv",               "table of the rows; created if missing"],
   ["key-column",     "",   "text",   "name",          NONE, NONE,  "key",              "its primary key"],
   ["value-column",   "",   "text",   "name",          NONE, NONE,  "value",            "column of the value"],
@@ -257,7 +257,7 @@ const DATABASE = [
 
 // deno-fmt-ignore
 const ROWS = [
-  ["db",             "",   "text",   "url",           NONE, NONE,  "",                 "database behind the keys of --rows: sqlite:<file>, or postgres://user@host/database; a password may stand in PGPASSWORD"],
+  ["db",             "",   "text",   "url",           NONE, NONE,  "",                 "database behind the keys of --rows: sqlite:<file>, or postgres://user@host/database, where several hosts may stand with commas between them; a password may stand in PGPASSWORD"],
   ["rows",           "",   "list",   "prefix",        NONE, NONE,  "",                 "with --db: keys that begin with this are rows of the database, others are ordinary items; separate several with commas, or repeat the option; by default every key is a row, and with --views, only the keys of views, which always are; *: every key"],
   ["row-expiry",     "",   "choice", "refuse|ignore|column", NONE, NONE, "refuse",    "an expiry time of a row is refused, has no effect, or is kept in --expiry-column"],
   ["expiry-column",  "",   "text",   "name",          NONE, NONE,  "expires",          "with --row-expiry column: column of the expiry time, an integer: Unix seconds, 0: never"],
@@ -273,7 +273,7 @@ const ROWS = [
   ["temporary-slot", "",   "switch", "",              NONE, NONE,  "",                 "with --follow before PostgreSQL: use a replication slot that ends with its connection, so that no log is kept for an origin that is away; each start and each new connection deletes all cached rows"],
   ["views",          "",   "text",   "file",          NONE, NONE,  "",                 "with --follow: file of views, keys whose values are results of queries; SIGHUP reads it again"],
   ["lag-max",        "",   "whole",  "milliseconds",   100, INT31, "10000",            "with --follow: /health fails when changes have not been applied for so long"],
-  ["verify",         "",   "whole",  "hits",             0, INT31, "0",                "with --db or --origin: compare one of so many hits on rows and views with the database, and at least one in ten seconds; 0: none"],
+  ["verify",         "",   "whole",  "hits",             0, INT31, "10000",            "with --db or --origin: compare one of so many hits on rows and views with the database, and at least one in ten seconds; 0: none"],
   ["stale",          "",   "choice", "log|quarantine", NONE, NONE, "log",              "with --db: what to do when --verify finds a stale value, beside deleting it everywhere: log it, or after two of them keep no row in a cache until a restart"],
   ["lag-quarantine", "",   "switch", "",              NONE, NONE,  "",                 "with --follow: while /health fails for --lag-max, rows are read from the database and kept nowhere"],
 ] as const satisfies readonly OptionRow[];
@@ -302,6 +302,9 @@ const AUDIT = [
   ["origin-ca-cert", "",  "text",   "path",          NONE, NONE,  "",                "reach the origin over TLS, and verify it against these certificates in PEM, beside the runtime's root certificates"],
   ["cache-ca-cert", "",   "text",   "path",          NONE, NONE,  "",                "reach caches over TLS, and verify them as the origin"],
   ["prefix",        "",   "text",   "text",          NONE, NONE,  "",                "compare only keys that begin with this text; needed when a cache also holds keys that are no rows"],
+  ["canary",        "",   "list",   "key",           NONE, NONE,  "",                "instead of comparing, write this row at the origin, and read it in each cache: a read behind an acknowledged write must return it; the row must not be used otherwise"],
+  ["interval",      "",   "whole",  "milliseconds",     1, INT31, "1000",            "with --canary: time between two writes of a row"],
+  ["rounds",        "",   "whole",  "writes",           0, INT31, "0",               "with --canary: end after so many writes of each row; 0: at a signal"],
   ["timeout",       "",   "whole",  "milliseconds",     1, INT31, "10000",           "how long a cache or the origin may be silent"],
 ] as const satisfies readonly OptionRow[];
 

@@ -5,6 +5,7 @@ import {
   SQLITE_LOCK_SUFFIX,
   SQLITE_MEMORY,
 } from "../databases/base/backend.ts";
+import { hostUrls } from "../databases/base/postgres_url.ts";
 import type { NodeOptions } from "./nodes/options.ts";
 import type { RowsOptions } from "./options.ts";
 
@@ -43,19 +44,20 @@ function databaseNeeds(database: Database): Need[] {
     if (path === SQLITE_MEMORY) return [];
     return fileNeeds(["read", "write"], [path, path + SQLITE_LOCK_SUFFIX], purpose);
   }
-  const { hostname, port } = new URL(database.url);
-  const postgresPort = Number(port) || POSTGRES_PORT;
-  // An IPv6 address has its brackets in a URL.
-  const name = hostname.replace(/^\[(.*)\]$/, "$1");
-  // Without a host, the environment or the query names it.
-  const host = name === "" ? undefined : permissionHost(name, postgresPort);
   return [
-    hostNeed(host, purpose),
+    ...hostUrls(database.url).map((url) => hostNeed(postgresHost(new URL(url)), purpose)),
     ...POSTGRES_VARIABLES.map((variable): Need => ({
       descriptor: { name: "env", variable },
       purpose,
     })),
   ];
+}
+
+/** @returns Undefined: the environment or the query names it. */
+function postgresHost({ hostname, port }: URL): string | undefined {
+  // An IPv6 address has its brackets in a URL.
+  const name = hostname.replace(/^\[(.*)\]$/, "$1");
+  return name === "" ? undefined : permissionHost(name, Number(port) || POSTGRES_PORT);
 }
 
 function readNeeds(path: string, option: string): Need[] {

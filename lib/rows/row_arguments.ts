@@ -3,6 +3,7 @@ import type { ServerOptions } from "../cli/options.ts";
 import { valueOr } from "../cli/values.ts";
 import { hostPortText } from "../net/transport.ts";
 import { type Database, databaseName } from "../databases/base/backend.ts";
+import { hostUrls } from "../databases/base/postgres_url.ts";
 import type { DatabaseOptions } from "../databases/open_backend.ts";
 import { textOf } from "../databases/views/parameter_type.ts";
 import { readViewsFile } from "../databases/views/views_file.ts";
@@ -11,7 +12,6 @@ import type { RowsOptions } from "./options.ts";
 import { StartError } from "./origin/start_error.ts";
 
 const SQLITE_PREFIX = "sqlite:";
-const POSTGRES_URL = /^postgres(?:ql)?:\/\/\S+$/;
 type DatabaseValues = Pick<
   ServerOptions,
   | "db"
@@ -93,15 +93,11 @@ export function toDatabaseOptions(
 
 /** Reads the address of a database. */
 export function toDatabase(text: string, errors: string[]): Database {
-  const url = POSTGRES_URL.test(text) ? URL.parse(text) : null;
-  // Of several hosts, each connection would choose one for itself.
-  if (url !== null && !url.hostname.includes(",")) return { kind: "postgres", url: text };
   const path = text.startsWith(SQLITE_PREFIX) ? text.slice(SQLITE_PREFIX.length) : "";
-  if (path === "") {
-    const shown = JSON.stringify(withoutPassword(text));
-    errors.push(`--db ${shown}: must be sqlite:<file> or postgres://<user>@<host>/<database>`);
-  }
-  return { kind: "sqlite", path };
+  if (path !== "") return { kind: "sqlite", path };
+  const shown = JSON.stringify(withoutPassword(text));
+  const urls = valueOr(null, () => hostUrls(text), errors, `--db ${shown}`);
+  return urls === null ? { kind: "sqlite", path } : { kind: "postgres", url: text };
 }
 
 /** Hides the password of a URL, which need not be a valid one: from the colon of the user to the last `@`. */

@@ -34,6 +34,7 @@ export class RowLoop {
   readonly #cache: Cache;
   readonly #source: RowSource;
   readonly #keepsExpiry: boolean;
+  readonly #noteCached: (key: string, kind: RowKind) => void;
   readonly #reads: ReadLane = { waiting: [], underWay: 0 };
   /** Of keys whose queries may be slow. */
   readonly #slowReads: ReadLane = { waiting: [], underWay: 0 };
@@ -52,8 +53,17 @@ export class RowLoop {
   /** The database's last error; null: it has answered since. */
   problem: string | null = null;
 
-  /** @param keepsExpiry Whether the table has a column for expiry times. */
-  constructor(cache: Cache, source: RowSource, keepsExpiry: boolean) {
+  /**
+   * @param keepsExpiry Whether the table has a column for expiry times.
+   * @param noteCached Told of each row that may have been cached, and by what request.
+   */
+  constructor(
+    cache: Cache,
+    source: RowSource,
+    keepsExpiry: boolean,
+    noteCached: (key: string, kind: RowKind) => void = () => {},
+  ) {
+    this.#noteCached = noteCached;
     this.#cache = cache;
     this.#source = source;
     this.#writes = new WriteQueue(() => source.groupsMax);
@@ -176,6 +186,7 @@ export class RowLoop {
     const rows = this.#cache.rows!;
     if (problem !== undefined) return rows.fail(requests, oneLine(problem));
     rows.answerRead(requests.filter(({ kind }) => kind === RowKind.READ), row, cacheable);
+    if (cacheable) this.#noteCached(requests[0]!.key, RowKind.READ);
     for (const request of requests) {
       if (request.kind !== RowKind.TOUCH) continue;
       if (row === null) rows.answer(request, Outcome.NOT_FOUND);
@@ -217,6 +228,7 @@ export class RowLoop {
         const { version } = reply;
         const row = work.row && { ...work.row, version };
         const result = { version, number: work.number };
+        if (row !== null) this.#noteCached(request.key, request.kind);
         return rows.answer(request, work.outcome, row === null ? result : { ...result, row });
       }
       case "refused":

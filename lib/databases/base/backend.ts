@@ -2,6 +2,7 @@ import type { ParameterType } from "../views/parameter_type.ts";
 import type { KeyColumns } from "../views/view_mapping.ts";
 import type { BrokenView, View, Views } from "../views/view.ts";
 import type { ChangeStream } from "./changes.ts";
+import { shownAddress } from "./postgres_url.ts";
 
 /** A row of the table. */
 export interface Row {
@@ -235,6 +236,7 @@ export interface Backend {
 /** The database that has the rows. */
 export type Database =
   | { readonly kind: "sqlite"; readonly path: string }
+  /** The URL may name several hosts: `hostUrls`. */
   | { readonly kind: "postgres"; readonly url: string };
 
 /** The path of a database without a file, for one process. */
@@ -244,11 +246,7 @@ export const SQLITE_LOCK_SUFFIX = "-origin";
 
 /** Returns the database as log lines name it: without a password. */
 export function databaseName(database: Database): string {
-  if (database.kind === "sqlite") return database.path;
-  const url = new URL(database.url);
-  url.password = "";
-  url.search = "";
-  return url.href;
+  return database.kind === "sqlite" ? database.path : shownAddress(database.url);
 }
 
 /** Rows deleted at once when their time has come. */

@@ -112,7 +112,7 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     isTemporary: boolean,
     appliedTo: bigint | null = null,
   ): Promise<PostgresChanges> {
-    const connection = isTemporary ? new ReplicationConnection(pool.settings) : undefined;
+    const connection = isTemporary ? await ReplicationConnection.connect(pool.settings) : undefined;
     try {
       const [slot, warning] = await pool.use(async (session) => {
         if (isGap) await forgetPlace(session);

@@ -3,7 +3,8 @@ import type { Duplex } from "node:stream";
 import postgres from "npm:postgres@3.4.9";
 import { reasonOf } from "../../process/reason.ts";
 import { dialSettings } from "./dial.ts";
-import { LostError } from "./session.ts";
+import { LostError } from "./lost_error.ts";
+import { openPrimary } from "./primary.ts";
 
 /** Letters of messages over a replication connection. */
 const LOG_DATA = 0x77;
@@ -59,13 +60,33 @@ export class ReplicationConnection {
     place: LogPlace & LogServer,
     receiver: LogReceiver,
   ): Promise<ReplicationConnection> {
-    const connection = new ReplicationConnection(place);
+    const connection = await ReplicationConnection.connect(place);
     await connection.start(place, receiver);
     return connection;
   }
 
-  /** Connects with the first query. */
-  constructor({ url, timeoutMs }: LogServer) {
+  /**
+   * Connects to the primary; if the URL has one host only, with the first query.
+   *
+   * @throws LostError; the server's error.
+   */
+  static async connect(server: LogServer): Promise<ReplicationConnection> {
+    const { url, timeoutMs } = server;
+    return await openPrimary(url, timeoutMs, async (oneUrl, limitMs) => {
+      const connection = new ReplicationConnection({ url: oneUrl, timeoutMs });
+      if (limitMs === timeoutMs) return connection;
+      try {
+        const { standby } = await connection.query("SELECT pg_is_in_recovery() AS standby");
+        if (standby === false) return connection;
+        throw new Error("the server is a standby");
+      } catch (error) {
+        await connection.close();
+        throw error;
+      }
+    });
+  }
+
+  private constructor({ url, timeoutMs }: LogServer) {
     this.#timeoutMs = timeoutMs;
     this.#sql = postgres(withoutTextSettings(url), {
       ...dialSettings(url),

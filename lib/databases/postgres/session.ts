@@ -2,6 +2,8 @@ import postgres from "npm:postgres@3.4.9";
 import { pause } from "../../process/pause.ts";
 import { reasonOf } from "../../process/reason.ts";
 import { dialSettings } from "./dial.ts";
+import { LostError } from "./lost_error.ts";
+import { openPrimary } from "./primary.ts";
 
 /** A parameter of a statement. */
 export type Parameter = Uint8Array | string | number | null;
@@ -11,7 +13,10 @@ export type ResultRow = Readonly<Record<string, unknown>>;
 
 /** The settings of every session. */
 export interface SessionSettings {
-  /** `postgres://user:password@host:port/database?sslmode=require`; other parameters go to the server. */
+  /**
+   * `postgres://user:password@host:port/database?sslmode=require`, perhaps with several hosts, of which one is the
+   * primary; other parameters go to the server.
+   */
   readonly url: string;
   /** Milliseconds after which the server ends a statement, or an idle transaction. */
   readonly timeoutMs: number;
@@ -35,11 +40,6 @@ const POOLER_REFUSAL = /unsupported startup parameter/;
 const POOLER =
   "a connection pooler such as pgbouncer stands before the database; an origin needs " +
   "connections of its own, give --db the address of PostgreSQL itself";
-
-/** The connection is lost: the server may or may not have executed the last statement. */
-export class LostError extends Error {
-  override readonly name = "LostError";
-}
 
 const asGiven = (value: string): string => value;
 /**
@@ -68,13 +68,14 @@ export class Session {
   #searchPath = "";
   #lostReason = "the connection to the database was lost";
 
-  private constructor({ url, timeoutMs, searchPath }: SessionSettings) {
+  /** @param connectMs How long the server may take to accept the connection. */
+  private constructor({ url, timeoutMs, searchPath }: SessionSettings, connectMs: number) {
     this.#sql = postgres(url, {
       ...dialSettings(url, () => this.#checkLost()),
       max: 1,
       max_lifetime: null,
       fetch_types: false,
-      connect_timeout: Math.ceil(timeoutMs / 1000),
+      connect_timeout: Math.ceil(connectMs / 1000),
       keep_alive: 15,
       // A wait before the driver connects again would outlast the session's end.
       backoff: () => 0,
@@ -103,15 +104,22 @@ export class Session {
   }
 
   /**
-   * Connects, and checks that the server does not lose commits.
+   * Connects to the primary, and checks that it does not lose commits.
    *
    * @throws LostError, or an error that names the server's unsuitable setting.
    */
-  static async open(settings: SessionSettings): Promise<Session> {
-    const session = new Session(settings);
-    const { timeoutMs } = settings;
-    const late = `the database did not take a connection within ${timeoutMs} ms`;
-    const timer = setTimeout(() => session.abandon(late), timeoutMs);
+  static open(settings: SessionSettings): Promise<Session> {
+    const { url, timeoutMs } = settings;
+    return openPrimary(
+      ...[url, timeoutMs] as const,
+      (url, limitMs) => Session.#openAt({ ...settings, url }, limitMs),
+    );
+  }
+
+  static async #openAt(settings: SessionSettings, limitMs: number): Promise<Session> {
+    const session = new Session(settings, limitMs);
+    const late = `the database did not take a connection within ${Math.round(limitMs)} ms`;
+    const timer = setTimeout(() => session.abandon(late), limitMs);
     try {
       // `set_config`: a change of the server's files changes it no more.
       const [server] = await session.query(

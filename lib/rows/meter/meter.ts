@@ -4,6 +4,7 @@ import { printable } from "../../../store/base/key_text.ts";
 import { reasonOf } from "../../process/reason.ts";
 import type { KeySet } from "../../databases/views/key_set.ts";
 import { compare, type Comparison, type Hit, isSameHit, mayReturn } from "./comparison.ts";
+import { type Provenance, provenanceText } from "./provenance.ts";
 import { SampleWindow } from "./window.ts";
 
 /** A sample this often at least, while there is something to compare: 8,640 a day. */
@@ -55,6 +56,9 @@ export interface MeteredLog {
 
 /** What the meter measures, and how it acts. */
 export interface MeterContext {
+  /** Opens the connection to the database, if it is not. @returns Whether it is open. */
+  openTruth(): Promise<boolean>;
+  /** While it is open. */
   readonly truth: Truth;
   /**
    * Opens its connection again: the old one may know other types and views, or lead to a server that was replaced.
@@ -74,6 +78,8 @@ export interface MeterContext {
   hits(): number;
   /** A key that clients have asked for; null: there is none. */
   drawKey(): string | null;
+  /** Returns how a value was cached; null: that is not known. */
+  provenanceOf(key: string): Provenance | null;
   /** Deletes a key where this server can. */
   expel(key: string): Promise<void>;
   /** Keeps rows out of all caches from now on; null: a stale value is told only. */
@@ -121,6 +127,8 @@ export class Meter {
   /** Samples that are due: a fraction of one is kept. */
   #due = 0;
   #lastMs: number;
+  /** Time that samples have taken, that of the database included: no more than that is CPU time of this thread. */
+  busyMs = 0;
   /** Time that the database has worked for samples, less its share since. */
   #debtMs = 0;
   #tickMs: number;
@@ -200,7 +208,7 @@ export class Meter {
         return;
       }
       const key = this.#draw();
-      if (key === null) return;
+      if (key === null || !await this.#context.openTruth()) return;
       this.#due--;
       this.#lastMs = this.#context.nowMs();
       this.#compared = key;
@@ -304,6 +312,7 @@ export class Meter {
       return await act();
     } finally {
       this.#debtMs += nowMs() - beganMs;
+      this.busyMs += nowMs() - beganMs;
     }
   }
 
@@ -341,16 +350,17 @@ export class Meter {
     const stored = truth.row === null ? "absent" : `version ${truth.version}`;
     const name = printable(key);
     const reads = kind === "stale" ? "older" : "newer";
+    const { quarantine, expel, provenanceOf } = this.#context;
     if (this.#isToTell(key)) {
+      const provenance = provenanceText(provenanceOf(key));
       this.#context.report({
         level: "error",
         event: kind === "stale" ? "stale_value" : "phantom_value",
         message: `a cached value is ${reads} than the database has it: ${name}, ` +
-          `cached ${cached}, in the database ${stored}; it is deleted`,
-        fields: { key: name, cached, stored },
+          `cached ${cached}, in the database ${stored}; ${provenance}; it is deleted`,
+        fields: { key: name, cached, stored, provenance },
       });
     }
-    const { quarantine, expel } = this.#context;
     if (this.counts.stale + this.counts.phantom === QUARANTINE_AT && quarantine !== null) {
       quarantine();
       this.#context.report({

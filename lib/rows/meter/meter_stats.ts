@@ -23,6 +23,10 @@ const LAG = gauge(
   "milliseconds",
   "that a lagging value was behind at most, since it was looked at",
 );
+const BUSY = counter(
+  "milliseconds",
+  "that samples have taken, the answers of the database included: more CPU time it is not",
+);
 const QUARANTINE = gauge("", "1: values were wrong, and no row is cached");
 const HOUR = gauge("values", "compared in the last hour");
 const DAY = gauge("values", "compared in the last day");
@@ -31,12 +35,16 @@ const NINES_HOUR = gauge("", "nines that the last hour proves, with 95 % confide
 const NINES_DAY = gauge("", "nines that the last day proves, with 95 % confidence");
 
 /** Returns the statistics of `--verify`: lines of `stats rows`, and metrics. */
-export function meterStats({ counts, window, lagMsMax }: Meter, isQuarantined: boolean): Stat[] {
+export function meterStats(
+  { counts, window, lagMsMax, busyMs }: Meter,
+  isQuarantined: boolean,
+): Stat[] {
   const { hour, day } = window;
   const count = (meaning: string): StatMeaning => counter("values", meaning);
   return [
     ...COUNTS.map(([name, of, meaning]) => stat(name, counts[of], count(meaning))),
     stat("verified_lag_ms", lagMsMax, LAG),
+    stat("verified_busy_ms", Math.round(busyMs), BUSY),
     stat("verified_hour", hour.compared, HOUR),
     stat("verified_day", day.compared, DAY),
     stat("verified_wrong_day", day.stale, WRONG_DAY),

@@ -1,11 +1,13 @@
 import { latin1Text } from "../../../store/base/bytes.ts";
 import type { Cache } from "../../../store/cache.ts";
+import type { RowKind } from "../../../store/row_cache.ts";
 import type { Stat } from "../../../protocol/stats/entry.ts";
 import type { KeySet } from "../../databases/views/key_set.ts";
 import type { Hit } from "./comparison.ts";
 import { Meter, type MeterContext, type Truth } from "./meter.ts";
 import { HitSampler } from "./hit_sampler.ts";
 import { meterStats } from "./meter_stats.ts";
+import { ProvenanceTable } from "./provenance.ts";
 import { pause } from "../../process/pause.ts";
 import { reasonOf } from "../../process/reason.ts";
 
@@ -43,6 +45,7 @@ export class RowsMeter {
   readonly #meter: Meter;
   readonly #prefixes: readonly string[];
   readonly #hits: HitSampler;
+  readonly #provenances = new ProvenanceTable();
   #truth: OpenTruth | null = null;
   #timer: ReturnType<typeof setInterval> | undefined;
   #ticking: Promise<void> = Promise.resolve();
@@ -71,7 +74,9 @@ export class RowsMeter {
           return meter.#truth!.log;
         },
       },
+      openTruth: () => this.#openInTime(),
       renewTruth: () => this.#renew(),
+      provenanceOf: (key) => this.#provenances.of(key),
       lagMaxMs: options.lagMaxMs,
       every: options.verify,
       look: (key) => this.#look(key, COMPARED_BYTES_MAX),
@@ -121,6 +126,11 @@ export class RowsMeter {
     this.#meter.noteDeletion({ ...rows, keys: rows.keys.filter((key) => this.#isRow(key)) });
   }
 
+  /** Notes that a value was cached. @param kind Of the request that cached it. */
+  noteCached(key: string, kind: RowKind): void {
+    this.#provenances.note(key, kind, Date.now());
+  }
+
   /** Notes what the log has. It will be deleted. */
   noteChanges(rows: KeySet): void {
     this.#meter.noteChanges(rows);
@@ -131,6 +141,12 @@ export class RowsMeter {
     this.#meter.restart();
     this.#ticking = this.#ticking.then(() => this.#close());
     this.#ticksToOpen = 0;
+  }
+
+  /** Opens its connection if there is none, unless that has just failed. @returns Whether there is one. */
+  async #openInTime(): Promise<boolean> {
+    if (this.#truth === null && --this.#ticksToOpen < 0) await this.#open();
+    return this.#truth !== null;
   }
 
   async #open(): Promise<void> {
@@ -172,9 +188,9 @@ export class RowsMeter {
 
   async #tick(): Promise<void> {
     if (this.#isClosed || !this.#isMeasurable) return;
-    if (this.#truth === null && --this.#ticksToOpen < 0) await this.#open();
-    if (this.#truth === null) return;
+    const beganMs = performance.now();
     this.#hits.update();
+    this.#meter.busyMs += performance.now() - beganMs;
     await this.#meter.tick();
   }
 

@@ -53,7 +53,12 @@ export class NodeThread {
       () => `${this.#stats.map(({ name, value }) => `STAT ${name} ${value}\r\n`).join("")}END\r\n`,
       itemBytesMax,
     );
-    this.#loop = new RowLoop(cache, this.#source, rowExpiry === "column");
+    this.#loop = new RowLoop(
+      cache,
+      this.#source,
+      rowExpiry === "column",
+      (key, kind) => this.#meter?.noteCached(key, kind),
+    );
     this.#meter = options.verify === 0 ? null : new RowsMeter({
       ...{ cache, options },
       viewPrefixes: () => [],

@@ -174,7 +174,12 @@ export class OriginThread {
       () => this.#nodeServer.hasMembers,
       () => this.#nodeServer.stop(),
     );
-    this.#loop = new RowLoop(cache, source, options.rowExpiry === "column");
+    this.#loop = new RowLoop(
+      cache,
+      source,
+      options.rowExpiry === "column",
+      (key, kind) => this.#meter?.noteCached(key, kind),
+    );
     this.#upkeep = new Upkeep({
       clock: SYSTEM_CLOCK,
       ...{ options, backend, runner, follower, lagGuard, say },

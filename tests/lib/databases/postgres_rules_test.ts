@@ -1,6 +1,7 @@
 // Small decisions about a PostgreSQL server: which errors are whose, which tables, publications and slots fit.
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { PostgresBackend } from "../../../lib/databases/postgres/backend.ts";
+import { LostError } from "../../../lib/databases/postgres/lost_error.ts";
 import { Pool } from "../../../lib/databases/postgres/pool.ts";
 import {
   isLockTimeout,
@@ -8,7 +9,6 @@ import {
   isRefusal,
   isRowError,
   isTimeout,
-  LostError,
 } from "../../../lib/databases/postgres/session.ts";
 import { inspectPostgresViews } from "../../../lib/databases/postgres/views.ts";
 import { DEFAULT_TABLE } from "../../../lib/databases/base/table.ts";

@@ -4,7 +4,7 @@ import postgres from "npm:postgres@3.4.9";
 import type { Change, Edit, Write, WriteResult } from "../../../lib/databases/base/backend.ts";
 import { failed } from "../../../lib/databases/postgres/group.ts";
 import type { Pool } from "../../../lib/databases/postgres/pool.ts";
-import { LostError } from "../../../lib/databases/postgres/session.ts";
+import { LostError } from "../../../lib/databases/postgres/lost_error.ts";
 import type { Statements } from "../../../lib/databases/postgres/statements.ts";
 import { READ_ONLY, Writes } from "../../../lib/databases/postgres/writes.ts";
 

@@ -110,14 +110,23 @@ Deno.test("a lock file without the driver of PostgreSQL is named as such, with t
   );
 });
 
-Deno.test("a database at several hosts is refused, with and without their ports", async () => {
-  for (const hosts of ["127.0.0.1,127.0.0.2:5432", "127.0.0.1:5432,127.0.0.2:5432"]) {
+Deno.test("an address of PostgreSQL that makes no sense is refused, without its password", async () => {
+  const form = "must be sqlite:<file> or postgres://<user>@<host>/<database>";
+  const attributes = 'target_session_attrs must be read-write or primary, not "standby"';
+  for (
+    const [rest, error] of [
+      ["one:5432,two:x/app", form],
+      ["one,,two/app", form],
+      ["one,two/app?target_session_attrs=standby", attributes],
+      ["one/app?target_session_attrs=standby", attributes],
+    ]
+  ) {
     const { code, stderr } = await runToEnd({
       permissions: ["--allow-all"],
-      args: ["rows", "init", "--run", "--db", `postgres://user:secret@${hosts}/x`],
+      args: ["rows", "init", "--run", "--db", `postgres://user:secret@${rest}`],
     });
     assertEquals(code, USAGE_ERROR, stderr);
-    assertStringIncludes(stderr, "must be sqlite:<file> or postgres://<user>@<host>/<database>");
+    assertStringIncludes(stderr, error!);
     assertEquals(stderr.includes("secret"), false, stderr);
   }
 });

@@ -65,7 +65,7 @@ Deno.test("an origin without further options", () => {
     views: "",
     lagMaxMs: 10_000,
     lagQuarantine: false,
-    verify: 0,
+    verify: 10_000,
     stale: "log",
   };
   assertContains(origin(), expected);
@@ -137,7 +137,8 @@ Deno.test("addresses of databases; a password is not shown", () => {
     return errors[0];
   };
   const database = (text: string): unknown => toDatabase(text, []);
-  for (const url of [POSTGRES, "postgresql://h/x", "postgres:///x?host=/run"]) {
+  const hosts = "postgres://me@a:1,b/x?target_session_attrs=read-write";
+  for (const url of [POSTGRES, hosts, "postgresql://h/x", "postgres:///x?host=/run"]) {
     assertEquals(database(url), { kind: "postgres", url });
   }
   assertEquals(database("sqlite::memory:"), { kind: "sqlite", path: ":memory:" });
@@ -146,15 +147,17 @@ Deno.test("addresses of databases; a password is not shown", () => {
   assertEquals(refused("sqlite:"), `--db "sqlite:": ${form}`);
   assertEquals(refused("rows.db"), `--db "rows.db": ${form}`);
   assertEquals(refused("mysql://me:secret@h/x"), `--db "mysql://me:…@h/x": ${form}`);
-  assertEquals(refused("postgres://me:secret@a,b/x"), `--db "postgres://me:…@a,b/x": ${form}`);
+  assertEquals(refused("postgres://me:secret@a,/x"), `--db "postgres://me:…@a,/x": ${form}`);
   assertEquals(refused("postgres://h/x y"), `--db "postgres://h/x y": ${form}`);
   // Also one with the marks of a URL in it, or in the place where libpq takes it.
-  assertEquals(refused("postgres://me:a@b:c@d,e/x"), `--db "postgres://me:…@d,e/x": ${form}`);
+  assertEquals(refused("postgres://me:a@b:c@d,/x"), `--db "postgres://me:…@d,/x": ${form}`);
   for (const query of ["?password=secret", "?sslmode=require&Password=secret", "?password=a=b:c"]) {
     const shown = query.replace(/(password=).*/i, "$1…");
-    assertEquals(refused(`postgres://d,e/x${query}`), `--db "postgres://d,e/x${shown}": ${form}`);
-    const url = `postgres://me:secret@h:1/x${query}`;
-    assertEquals(databaseName({ kind: "postgres", url }), "postgres://me@h:1/x");
+    assertEquals(refused(`postgres://d,/x${query}`), `--db "postgres://d,/x${shown}": ${form}`);
+    for (const hosts of ["h:1", "g,h:1"]) {
+      const url = `postgres://me:secret@${hosts}/x${query}`;
+      assertEquals(databaseName({ kind: "postgres", url }), `postgres://me@${hosts}/x`);
+    }
   }
 });
 
@@ -165,7 +168,7 @@ Deno.test("a node's options: its origins in their order, and what it shares with
     nodeName: "",
     prefixes: [""],
     rowExpiry: "refuse",
-    verify: 0,
+    verify: 10_000,
     lagMaxMs: 10_000,
     dbTimeoutMs: 5000,
     originLogin: "",

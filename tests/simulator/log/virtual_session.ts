@@ -1,4 +1,5 @@
 import postgres from "npm:postgres@3.4.9";
+import { LostError } from "../../../lib/databases/postgres/lost_error.ts";
 import {
   type LogPlace,
   type LogReceiver,
@@ -6,7 +7,6 @@ import {
   ReplicationConnection,
 } from "../../../lib/databases/postgres/replication.ts";
 import {
-  LostError,
   type Parameter,
   type ResultRow,
   Session,

@@ -62,19 +62,25 @@ async function untilHealth(origin: ServerProcess, status: number): Promise<void>
   });
 }
 
-/** @param fail Ends the primary. @returns The origin that serves then. */
-async function checkFailover(
-  fail: (parts: Parts) => Promise<ServerProcess>,
-  gap: string,
-): Promise<void> {
+interface Failover {
+  /** Ends the primary. @returns The origin that serves then. */
+  readonly fail: (parts: Parts) => Promise<ServerProcess>;
+  /** The origin's messages about the slot, or the server. */
+  readonly gap: string;
+  /** Whether the origin's address names both, the standby first. */
+  readonly namesBoth?: boolean;
+}
+
+async function checkFailover({ fail, gap, namesBoth = false }: Failover): Promise<void> {
   const primary = await PostgresServer.start();
   const standby = await primary.startStandby();
   try {
     const url = await primary.createDatabase();
     const name = url.slice(url.lastIndexOf("/") + 1);
     using relay = new Relay(primary.port);
+    const ports = [`:${standby.port},127.0.0.1:${primary.port}`, `:${relay.port}`];
     const database = {
-      url: url.replace(`:${primary.port}`, `:${relay.port}`),
+      url: url.replace(`:${primary.port}`, ports[namesBoth ? 0 : 1]!),
       folder: "",
       open: () => Promise.reject(new Error("not needed")),
       [Symbol.asyncDispose]: () => Promise.resolve(),
@@ -129,12 +135,6 @@ async function checkFailover(
   }
 }
 
-interface Failover {
-  readonly fail: (parts: Parts) => Promise<ServerProcess>;
-  /** The origin's messages about the slot, or the server. */
-  readonly gap: string;
-}
-
 const FAILOVERS: Readonly<Record<string, Failover>> = {
   "another takes its address": {
     fail: async ({ primary, standby, relay, origin, promote }) => {
@@ -170,11 +170,21 @@ const FAILOVERS: Readonly<Record<string, Failover>> = {
     },
     gap: "server, its timeline",
   },
+  "another host of its address takes over": {
+    fail: async ({ primary, origin, promote }) => {
+      await primary.stop();
+      await untilHealth(origin, 503);
+      await promote();
+      return origin;
+    },
+    gap: "replication slot",
+    namesBoth: true,
+  },
 };
-for (const [how, { fail, gap }] of Object.entries(FAILOVERS)) {
+for (const [how, failover] of Object.entries(FAILOVERS)) {
   Deno.test(`the primary dies, ${how}: no value stays that the new one lacks or has changed`, {
     ...needs("PostgreSQL", HAS_POSTGRES),
-  }, () => checkFailover(fail, gap));
+  }, () => checkFailover(failover));
 }
 
 const VIEWS = parseViews(

@@ -1,8 +1,9 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { Found } from "../../../../lib/databases/base/backend.ts";
-import type { CachedRow } from "../../../../store/row_cache.ts";
+import { type CachedRow, RowKind } from "../../../../store/row_cache.ts";
 import type { Hit } from "../../../../lib/rows/meter/comparison.ts";
 import { Meter, type MeterCounts, type MeteredLog } from "../../../../lib/rows/meter/meter.ts";
+import { ProvenanceTable } from "../../../../lib/rows/meter/provenance.ts";
 import type { KeySet } from "../../../../lib/databases/views/key_set.ts";
 import type { TransportEvent } from "../../../../lib/net/transport.ts";
 
@@ -29,6 +30,8 @@ class Setting {
   keys: string[] = [];
   readonly cached = new Map<string, Hit>();
   readonly stored = new Map<string, number>();
+  isOpen = true;
+  provenances = new ProvenanceTable();
   /** How long the database takes. */
   readMs = 0;
   isDown = false;
@@ -47,6 +50,7 @@ class Setting {
     // deno-lint-ignore no-this-alias -- for the getter
     const setting = this;
     this.meter = new Meter({
+      openTruth: () => Promise.resolve(this.isOpen),
       truth: {
         read: (key) => {
           this.nowMs += this.readMs;
@@ -69,6 +73,7 @@ class Setting {
       isCached: (key) => this.cached.has(key),
       hits: () => this.hits,
       drawKey: () => this.keys[0] ?? null,
+      provenanceOf: (key) => this.provenances.of(key),
       expel: (key) => {
         this.expelled.push(key);
         this.onExpel(key);
@@ -146,8 +151,55 @@ Deno.test("a stale value is told, deleted, and in the counts of the hour", async
   assertEquals(setting.meter.window.hour, { compared: 1, stale: 1 });
   assertEquals(setting.events.map(({ event, message }) => `${event}: ${message}`), [
     "stale_value: a cached value is older than the database has it: a%20b%0D%0A, " +
-    "cached version 4, in the database version 5; it is deleted",
+    "cached version 4, in the database version 5; cached at an unknown time; it is deleted",
   ]);
+});
+
+Deno.test("a wrong value is told with how it was cached", async () => {
+  const setting = new Setting();
+  setting.put("k", 4, 5);
+  setting.provenances.note("k", RowKind.READ, Date.UTC(2026, 0, 2));
+  setting.provenances.note("k", RowKind.COUNT, Date.UTC(2026, 0, 2, 3, 4, 5, 678));
+  setting.meter.noteDeletion(only("k"));
+  await setting.tick(1);
+  assertStringIncludes(
+    setting.events[0]!.message,
+    "; cached by incr or decr at 2026-01-02T03:04:05.678Z; it is deleted",
+  );
+});
+
+Deno.test("it is known how the last keys were cached", () => {
+  const provenances = new ProvenanceTable();
+  const keys = Array.from({ length: 200_000 }, (_, index) => `key:${index}`);
+  for (const [index, key] of keys.entries()) provenances.note(key, RowKind.STORE, index + 1);
+  const known = keys.flatMap((key, index) => {
+    const provenance = provenances.of(key);
+    return provenance === null ? [] : [{ isRight: provenance.unixMs === index + 1, index }];
+  });
+  assertEquals(known.every(({ isRight }) => isRight), true);
+  assertEquals(known.length > 30_000 && known.at(-1)!.index === keys.length - 1, true);
+  assertEquals(provenances.of("other"), null);
+});
+
+Deno.test("without a connection nothing is compared, and nothing is left out", async () => {
+  const setting = new Setting();
+  setting.put("k", 5);
+  setting.keys = ["k"];
+  setting.isOpen = false;
+  await setting.tick(3);
+  assertEquals(setting.counts, {});
+  setting.isOpen = true;
+  await setting.tick();
+  assertEquals(setting.counts, { same: 3 });
+});
+
+Deno.test("the time that samples take is counted", async () => {
+  const setting = new Setting();
+  setting.put("k", 5);
+  setting.keys = ["k"];
+  setting.readMs = 7;
+  await setting.tick(1);
+  assertEquals(setting.meter.busyMs, 14);
 });
 
 Deno.test("a value that is newer than the database is told as such", async () => {
