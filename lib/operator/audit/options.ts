@@ -8,10 +8,11 @@ import { valueOr } from "../../cli/values.ts";
 import type { LogFormat } from "../../process/log.ts";
 import type { ProcessInfo } from "../../process/info.ts";
 import type { Address } from "../../peers/peer.ts";
+import { latin1Text } from "../../../store/base/bytes.ts";
 
 const EXIT_STATUS = [
   "0   every cached value is the committed one",
-  "1   there are differences",
+  "1   there are differences, or a canary has read an old value",
   "64  a mistake in the command line",
   "69  a cache or the origin cannot be reached, or its replies make no sense",
   "77  a permission of deno run is missing",
@@ -29,9 +30,18 @@ export interface AuditOptions {
   readonly originCaCert: string;
   readonly cacheCaCert: string;
   readonly prefix: string;
+  /** Keys to write and read; empty: items are compared. */
+  readonly canary: readonly string[];
+  readonly intervalMs: number;
+  /** 0: until a signal. */
+  readonly rounds: number;
   readonly timeoutMs: number;
   readonly logFormat: LogFormat;
 }
+
+/** Keys of a text command. */
+const TEXT_KEY = /^[^\0-\x20\x7f]{1,250}$/;
+const ENCODER = new TextEncoder();
 
 /** Names of earlier versions. */
 const SECOND_NAMES = {
@@ -55,8 +65,17 @@ export function readAuditCommand(
       errors,
       `--${name} ${JSON.stringify(text)}`,
     );
+  const canary = values.canary.map((text) => {
+    const key = latin1Text(ENCODER.encode(text));
+    if (!TEXT_KEY.test(key)) {
+      const expected = "expected a key of 1 to 250 bytes without blanks";
+      errors.push(`--canary ${JSON.stringify(text)}: ${expected}`);
+    }
+    return key;
+  });
   const options: AuditOptions = {
     ...values,
+    canary,
     origin: address("origin", values.origin),
     caches: values.cache.map((text) => address("cache", text)),
   };

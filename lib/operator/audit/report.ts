@@ -1,5 +1,6 @@
 import { percentEncoded } from "../../../store/base/key_text.ts";
 import type { AuditCounts, Difference } from "./audit.ts";
+import type { CanaryCounts, WrongRead } from "./canary.ts";
 import type { ValueDigest } from "../../peers/peer.ts";
 
 /** Clears the line of the terminal that the cursor is in. */
@@ -48,6 +49,19 @@ export class Report {
       `audited cache=${cache}`,
       ...Object.entries(counts).map(([name, count]) => `${name}=${count}`),
     ]);
+  }
+
+  /** Writes a read of a canary key that returned less than it had to. */
+  wrong(end: "stale" | "lost", { cache, key, read, expected }: WrongRead): void {
+    this.#line([
+      `${end} cache=${cache} key=${percentEncoded(key)} read=${read} expected=${expected}`,
+      `at=${new Date().toISOString()}`,
+    ]);
+  }
+
+  /** Writes the counts of a canary. */
+  canary(counts: CanaryCounts): void {
+    this.#line(["canary", ...Object.entries(counts).map(([name, count]) => `${name}=${count}`)]);
   }
 
   /** Removes the progress of a cache that has failed. */

@@ -9,9 +9,11 @@ import {
   refusedForPermissions,
 } from "../../process/permissions.ts";
 import { readProcessInfo } from "../../process/info.ts";
+import { handleSignals } from "../../process/signals.ts";
 import { reasonOf } from "../../process/reason.ts";
 import { type DialOptions, readDialOptions } from "../../peers/dial.ts";
 import { auditCache, noCounts } from "./audit.ts";
+import { Canary, type Target } from "./canary.ts";
 import { CacheView } from "./cache_view.ts";
 import { type AuditOptions, readAuditCommand } from "./options.ts";
 import { type Address, PeerError } from "../../peers/peer.ts";
@@ -27,7 +29,7 @@ export function runAudit(argv: readonly string[]): Promise<ExitCode> {
     if (refusedForPermissions(neededPermissions(options), command, options.logFormat)) {
       return Promise.resolve(ExitCode.NO_PERMISSION);
     }
-    return auditCaches(options);
+    return options.canary.length > 0 ? runCanary(options) : auditCaches(options);
   });
 }
 
@@ -36,13 +38,8 @@ export function runAudit(argv: readonly string[]): Promise<ExitCode> {
  * are compared all the same; without the origin nothing can be.
  */
 async function auditCaches(options: AuditOptions): Promise<ExitCode> {
-  let dials: Dials;
-  try {
-    dials = dialsOf(options);
-  } catch (error) {
-    writeRefusal(options.logFormat, "audit_failed", reasonOf(error));
-    return ExitCode.OS_ERROR;
-  }
+  const dials = readDials(options);
+  if (dials === null) return ExitCode.OS_ERROR;
   const report = new Report();
   let different = 0;
   let failed = 0;
@@ -67,6 +64,39 @@ async function auditCaches(options: AuditOptions): Promise<ExitCode> {
   }
   if (different > 0) return ExitCode.DIFFERENT;
   return failed > 0 ? ExitCode.UNAVAILABLE : ExitCode.OK;
+}
+
+/** Writes and reads canary keys, until it has written them so often as the options say, or until a signal. */
+async function runCanary(options: AuditOptions): Promise<ExitCode> {
+  const dials = readDials(options);
+  if (dials === null) return ExitCode.OS_ERROR;
+  const { logFormat, origin } = options;
+  const report = new Report();
+  const fail = (error: PeerError): void =>
+    writeRefusal(logFormat, "canary_failed", `${new Date().toISOString()} ${error.message}`);
+  const stopped = new AbortController();
+  handleSignals(() => stopped.abort(), () => {});
+  let canary: Canary;
+  try {
+    const caches = await cachesOf(options, dials);
+    canary = new Canary({ address: origin, dial: dials.origin }, caches, {
+      ...options,
+      keys: options.canary,
+    }, {
+      stale: (read) => report.wrong("stale", read),
+      lost: (read) => report.wrong("lost", read),
+      failed: fail,
+    });
+  } catch (error) {
+    if (!(error instanceof PeerError)) throw error;
+    fail(error);
+    return ExitCode.UNAVAILABLE;
+  }
+  await canary.run(stopped.signal);
+  const { stale, lost, unread, unwritten } = canary.counts;
+  report.canary(canary.counts);
+  if (stale + lost > 0) return ExitCode.DIFFERENT;
+  return unread + unwritten > 0 ? ExitCode.UNAVAILABLE : ExitCode.OK;
 }
 
 /** Nodes that only the origin knows may need more than what is granted, or not. */
@@ -103,10 +133,14 @@ interface Dials {
   readonly cache: DialOptions;
 }
 
-/** A cache to compare, and how to connect to it. */
-interface Target {
-  readonly address: Address;
-  readonly dial: DialOptions;
+/** @returns Null: a file cannot be read, or has another form, which is said. */
+function readDials(options: AuditOptions): Dials | null {
+  try {
+    return dialsOf(options);
+  } catch (error) {
+    writeRefusal(options.logFormat, "audit_failed", reasonOf(error));
+    return null;
+  }
 }
 
 /** @throws When a file cannot be read, or has another form. */
