@@ -136,7 +136,28 @@ export function examineServer(facts: ServerFacts): Finding[] {
     // Only a server with --follow has them.
     ...ROW_COUNTERS.filter(([, stat]) => facts.rows?.has(stat) === true)
       .map((counter) => counted(facts.rows, counter)),
+    ...facts.rows === null ? [] : [verified(facts.rows)],
   ];
+}
+
+/** How many cached values of rows were compared with the database, and what that proves. */
+function verified(rows: Table): Finding {
+  const compared = numberOf(rows, "verified_day");
+  if (Number.isNaN(compared)) {
+    return unseen("verified", "cached values are not compared with the database: --verify is 0");
+  }
+  const [nines, wrong] = [
+    numberOf(rows, "verified_nines_day"),
+    numberOf(rows, "verified_wrong_day"),
+  ];
+  const text = `${wrong} of ${compared} values compared in the last day were wrong: ` +
+    `at least ${(Math.floor(10 * nines) / 10).toFixed(1)} nines`;
+  if (wrong === 0) return ok("verified", text);
+  return warning("verified", [
+    text,
+    "clients have read values that the database did not have",
+    "journalctl -u leased | grep 'cached value': the log names the keys",
+  ]);
 }
 
 function counted(

@@ -420,3 +420,24 @@ Deno.test("doctor and top take their options, and their defaults", () => {
     ]);
   }
 });
+
+Deno.test("values that were compared with the database are told with their nines", () => {
+  const rows = (figures: Readonly<Record<string, number>>): Partial<ServerFacts> => ({
+    rows: table(Object.fromEntries(
+      Object.entries(figures).map(([name, value]) => [`verified_${name}`, value]),
+    )),
+  });
+  assertEquals(
+    serverSays("verified", {}, rows({ day: 8640, "wrong_day": 0, "nines_day": 3.46 })),
+    "ok: 0 of 8640 values compared in the last day were wrong: at least 3.4 nines",
+  );
+  assertEquals(
+    serverSays("verified", {}, rows({ day: 8640, "wrong_day": 2, "nines_day": 2.9 })),
+    "warning: 2 of 8640 values compared in the last day were wrong: at least 2.9 nines | " +
+      "journalctl -u leased | grep 'cached value': the log names the keys",
+  );
+  assertEquals(
+    serverSays("verified", {}, { rows: table({ tokens: 1 }) }),
+    "unseen: cached values are not compared with the database: --verify is 0",
+  );
+});

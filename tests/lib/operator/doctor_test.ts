@@ -122,7 +122,16 @@ Deno.test("a good server has no faults, and each bad figure is one", () => {
     [facts("get_hits 1|get_misses 5000", { prefixes: [] }), "hit-ratio warning"],
     [facts("curr_connections 1000"), "connections warning"],
     [facts("token_curr 2|token_oldest_age 301"), "tokens warning"],
-    [facts("time 1000", { rows: table("tokens_oldest_age 301") }), "tokens warning"],
+    [
+      facts("time 1000", {
+        rows: table("tokens_oldest_age 301|verified_day 9|verified_wrong_day 0"),
+      }),
+      "tokens warning",
+    ],
+    [
+      facts("time 1000", { rows: table("verified_day 9|verified_wrong_day 1") }),
+      "verified warning",
+    ],
     [facts("time 1000", { journalBytes: 100 * MIB }), "journal warning"],
     [facts("time 1000", { journalBytes: NaN }), "journal unseen"],
     [
