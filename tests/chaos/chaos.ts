@@ -6,7 +6,7 @@ import type { Relay } from "../support/servers/relay.ts";
 import { path, ServerProcess, until } from "../support/servers/server_process.ts";
 import { Client as LibraryClient, RequestError, textCodec } from "../../lib/client/mod.ts";
 import { noteCommits } from "./commits.ts";
-import { DisturbedRows, kill, pause, type RowsRan } from "./disturbed.ts";
+import { DisturbedRows, kill, METERED, pause, type RowsRan } from "./disturbed.ts";
 import type { PatientClient } from "./patient_client.ts";
 import type { Write } from "./recording.ts";
 
@@ -147,7 +147,7 @@ class Chaos extends DisturbedRows<Kind, Ran> {
   }
 
   #launchOrigin(rule: "--standby" | "--take-over"): ServerProcess {
-    return this.started(launchOrigin(this.database, [rule]));
+    return this.started(launchOrigin(this.database, [...METERED, rule]));
   }
 
   async #replaceOrigin(): Promise<void> {

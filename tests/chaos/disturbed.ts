@@ -1,3 +1,4 @@
+import { assertEquals } from "@std/assert";
 import { randomFrom } from "../support/random.ts";
 import type { TestDatabase } from "../support/servers/databases.ts";
 import { startNode } from "../support/servers/origin_process.ts";
@@ -14,8 +15,17 @@ const NO_PORT = 1;
 const READS_BETWEEN = 100;
 /** Requests that a stopped server receives. */
 const STOPPED_READS = 5;
+/** While a wrong value is sought, a disturbance follows another after this time, also without progress. */
+const PROGRESS_MS = 500;
+/** How long it may take then until everything has ended. */
+const END_MS = 10_000;
 /** Keys in which faults are planted after a run. */
 const PLANTED_KEYS = 5;
+
+/** Every value that origins and nodes may compare is compared. */
+export const METERED = ["--verify", "1"];
+/** Logged by a meter. */
+export const WRONG_VALUE = /a cached value is (?:older|newer) than the database has it/;
 
 /** Clients and servers that are disturbed at random, so often as the caller says. */
 export abstract class Disturbed<Kind extends string, Ran> {
@@ -61,6 +71,7 @@ export abstract class Disturbed<Kind extends string, Ran> {
       await this.endWriters();
       this.isOver = true;
       await Promise.all(this.#loops);
+      assertEquals(this.wrongValues, [], "values that meters found wrong");
       return await this.finish();
     } finally {
       await this.stop();
@@ -115,9 +126,45 @@ export abstract class Disturbed<Kind extends string, Ran> {
     this.#loops.push(client);
   }
 
+  /**
+   * Lets the clients get on, and disturbs them, until a meter or a canary finds a wrong value.
+   *
+   * @returns The line of the first finding; null: there was none within the time.
+   */
+  async seek(limitMs: number): Promise<string | null> {
+    const ended = Promise.withResolvers<null>();
+    const timer = setTimeout(() => ended.resolve(null), limitMs);
+    const seeking = (async () => {
+      await this.start();
+      for (;;) {
+        await Promise.race([this.progress(), pause(PROGRESS_MS)]);
+        await this.disturb(this.kinds[this.choose(this.kinds.length)]!);
+      }
+    })().catch(() => ended.promise);
+    const looking = (async () => {
+      for (;;) {
+        const [line] = this.wrongValues;
+        if (line !== undefined) return line;
+        await pause(PROGRESS_MS);
+      }
+    })();
+    try {
+      return await Promise.race([looking, seeking, ended.promise]);
+    } finally {
+      clearTimeout(timer);
+      await Promise.race([this.stop(), pause(END_MS)]);
+    }
+  }
+
+  /** The messages of meters about wrong values. */
+  protected get wrongValues(): readonly string[] {
+    return this.#servers.flatMap(({ lines }) => lines.filter((line) => WRONG_VALUE.test(line)));
+  }
+
   /** @param clients Leads to the node from now on. */
   protected async startNode(origins: readonly Relay[], clients: Relay): Promise<ServerProcess> {
-    const node = this.started(await startNode(origins, ["--node-name", `node${clients.port}`]));
+    const args = ["--node-name", `node${clients.port}`, ...METERED];
+    const node = this.started(await startNode(origins, args));
     clients.moveTo(node.port);
     return node;
   }

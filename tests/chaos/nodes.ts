@@ -1,5 +1,6 @@
+import { Canary } from "./canary.ts";
 import { noteCommits } from "./commits.ts";
-import { DisturbedRows, kill, pause, type RowsRan } from "./disturbed.ts";
+import { DisturbedRows, kill, METERED, pause, type RowsRan } from "./disturbed.ts";
 import type { TestDatabase } from "../support/servers/databases.ts";
 import { launchOrigin } from "../support/servers/origin_process.ts";
 import type { Relay } from "../support/servers/relay.ts";
@@ -50,7 +51,8 @@ export async function runNodesChaos(
   return await new NodesChaos(database, seed).run(disturbances);
 }
 
-class NodesChaos extends DisturbedRows<Kind, NodesRan> {
+/** See `runNodesChaos`. */
+export class NodesChaos extends DisturbedRows<Kind, NodesRan> {
   protected override readonly kinds = KINDS;
   protected override readonly keyCount = KEYS;
   protected override readonly writesBetween = 10;
@@ -64,6 +66,19 @@ class NodesChaos extends DisturbedRows<Kind, NodesRan> {
   #origin!: ServerProcess;
   #place = 1;
   #values = 0;
+
+  /** As `seek`, with a canary at the origin and the nodes. */
+  override async seek(limitMs: number): Promise<string | null> {
+    const seeking = super.seek(limitMs);
+    await until(() => this.#nodes.length === NODES);
+    const caches = this.#places.map(({ port }) => `127.0.0.1:${port}`).join(",");
+    const canary = new Canary(this.#originRelay.port, caches);
+    try {
+      return await Promise.race([seeking, canary.found]);
+    } finally {
+      await canary.stop();
+    }
+  }
 
   protected override async start(): Promise<void> {
     for (let count = 0; count < NODES; count++) {
@@ -145,7 +160,7 @@ class NodesChaos extends DisturbedRows<Kind, NodesRan> {
 
   #launchOrigin(rule: "--standby" | "--take-over"): ServerProcess {
     const time = ["--member-time", `${MEMBER_MS}`];
-    return this.started(launchOrigin(this.database, [...time, rule]));
+    return this.started(launchOrigin(this.database, [...time, ...METERED, rule]));
   }
 
   /** Starts an origin that takes over. */

@@ -3,7 +3,7 @@ import { sharedPostgres, type TestDatabase } from "../support/servers/databases.
 import { launchOrigin, runInit } from "../support/servers/origin_process.ts";
 import type { Relay } from "../support/servers/relay.ts";
 import { type ServerProcess, until } from "../support/servers/server_process.ts";
-import { Disturbed, kill, pause } from "./disturbed.ts";
+import { Disturbed, kill, METERED, pause } from "./disturbed.ts";
 import { PatientClient } from "./patient_client.ts";
 import { TableWriter } from "./table_writer.ts";
 
@@ -86,7 +86,8 @@ interface Node {
   readonly clients: Relay;
 }
 
-class ViewsChaos extends Disturbed<Kind, ViewsRan> {
+/** See `runViewsChaos`. */
+export class ViewsChaos extends Disturbed<Kind, ViewsRan> {
   readonly #isPostgres = this.database.folder === "";
   protected override readonly kinds = KINDS.slice(
     0,
@@ -239,7 +240,7 @@ class ViewsChaos extends Disturbed<Kind, ViewsRan> {
   async #replaceOrigin(): Promise<void> {
     const origin = launchOrigin(this.#place, [
       ...["--follow", "--views", `${this.#folder}/views.jsonc`, "--rows", "*"],
-      ...["--member-time", `${MEMBER_MS}`, "--take-over"],
+      ...["--member-time", `${MEMBER_MS}`, "--take-over", ...METERED],
     ]);
     this.#origin = this.started(origin);
     await origin.line("listens on");

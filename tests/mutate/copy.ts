@@ -102,6 +102,16 @@ export class Copy implements AsyncDisposable {
     return { kind: "failed", test: test!, reason: named };
   }
 
+  /** Runs a program of the copy, with all permissions. A run that does not end within the time is ended. */
+  async program(
+    file: string,
+    args: readonly string[],
+    limitMs: number,
+  ): Promise<Pick<DenoEnd, "code" | "output">> {
+    const flags = ["--no-check", "--cached-only", "--no-prompt", "--allow-all"];
+    return await this.#deno(["run", LOCK, ...flags, file, ...args], { limitMs });
+  }
+
   /** Whether the types of a file are right, and those of all that it imports. */
   async compiles(file: string): Promise<boolean> {
     return (await this.#deno(["check", LOCK, "--cached-only", file])).code === 0;

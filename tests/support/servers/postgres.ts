@@ -12,7 +12,7 @@ const IS_ROOT = Deno.build.os === "linux" && Deno.uid() === 0;
 const STARTS_MAX = 5;
 
 /** The folder of initdb and pg_ctl; null: PostgreSQL is not installed. */
-const PROGRAMS = programFolder();
+export const PROGRAMS = programFolder();
 export const HAS_POSTGRES = PROGRAMS !== null && (!IS_ROOT || hasRunuser());
 
 function hasRunuser(): boolean {
