@@ -1,32 +1,31 @@
 // PostgreSQL under Patroni with etcd, on ports of 127.0.0.1. Each member reaches etcd through a relay of its own, so
 // that it can be cut off.
+import * as yaml from "npm:js-yaml@5.5.0";
 import { freePort } from "../support/free_ports.ts";
 import { Relay } from "../support/servers/relay.ts";
-import { until } from "../support/servers/server_process.ts";
+import { path, until } from "../support/servers/server_process.ts";
 import { textOf } from "../support/sessions/side.ts";
 
 const USER = "postgres";
 const PASSWORD = "secret";
 const DATABASE = "app";
-/** In seconds, each the shortest that Patroni takes: the leader's key ends after the first. */
+/** In seconds, the shortest that Patroni takes: a leader that is gone has its key for the first. */
 const TIMES = { ttl: 20, "loop_wait": 1, "retry_timeout": 3 };
-/** The role and the state of a member that can be waited for, as Patroni's API has it. */
-export type Role = "primary" | "replica";
+/** How long the API of a member may be silent. */
+const API_TIMEOUT_MS = 500;
+/** How long a member may take until it follows the leader. */
+const WHOLE_MS_MAX = 180_000;
 
-/** Runs a program as the user of PostgreSQL. */
-function asUser(program: string, args: readonly string[]): Deno.Command {
-  return new Deno.Command("runuser", {
-    args: ["-u", USER, "--", program, ...args],
-    cwd: "/",
-    stdin: "null",
-    stdout: "null",
-    stderr: "null",
-  });
-}
+export type Role = "primary" | "replica";
 
 async function run(program: string, args: readonly string[]): Promise<string> {
   const { stdout } = await new Deno.Command(program, { args: [...args], cwd: "/" }).output();
   return textOf(stdout);
+}
+
+/** Returns the lines of a program's output. */
+async function linesOf(program: string, args: readonly string[]): Promise<string[]> {
+  return (await run(program, args)).split("\n").filter((line) => line !== "");
 }
 
 /** One member of etcd. */
@@ -64,9 +63,11 @@ class Etcd {
 export class Member {
   readonly name: string;
   readonly port = freePort();
-  readonly #apiPort = freePort();
+  readonly apiPort = freePort();
   readonly #folder: string;
   readonly #config: string;
+  readonly #log: string;
+  #patroni: Deno.ChildProcess | null = null;
   /** To etcd. */
   readonly relay: Relay;
 
@@ -74,53 +75,46 @@ export class Member {
     this.name = name;
     this.#folder = `${folder}/${name}`;
     this.#config = `${folder}/${name}.yml`;
+    this.#log = `${folder}/${name}.log`;
     this.relay = new Relay(etcdPort);
   }
 
-  /** Writes Patroni's settings: JSON is YAML. */
+  /** Writes Patroni's settings: those of contrib/patroni.yml, and where this member is. JSON is YAML. */
   async configure(programs: string): Promise<void> {
     const login = { username: USER, password: PASSWORD };
+    const dcs = yaml.load(await Deno.readTextFile(path("contrib/patroni.yml"))) as object;
+    const [postgres, api] = [this.port, this.apiPort].map((port) => `127.0.0.1:${port}`);
     const settings = {
       ...{ scope: "leased", name: this.name },
-      restapi: {
-        listen: `127.0.0.1:${this.#apiPort}`,
-        connect_address: `127.0.0.1:${this.#apiPort}`,
-      },
-      etcd3: { host: `127.0.0.1:${this.relay.port}`, use_proxies: true },
-      bootstrap: {
-        dcs: {
-          ...TIMES,
-          synchronous_mode: true,
-          // Patroni drops slots that it does not know.
-          ignore_slots: [{ type: "logical", plugin: "pgoutput" }],
-          postgresql: {
-            use_pg_rewind: true,
-            parameters: { wal_level: "logical", wal_log_hints: "on", max_connections: 100 },
-          },
-        },
-        initdb: [{ encoding: "UTF8" }, "data-checksums"],
-      },
+      restapi: { listen: api, "connect_address": api },
+      etcd3: { host: `127.0.0.1:${this.relay.port}`, "use_proxies": true },
+      bootstrap: { dcs: { ...dcs, ...TIMES }, initdb: [{ encoding: "UTF8" }, "data-checksums"] },
       postgresql: {
-        listen: `127.0.0.1:${this.port}`,
-        connect_address: `127.0.0.1:${this.port}`,
-        ...{ data_dir: this.#folder, bin_dir: programs },
+        ...{ listen: postgres, "connect_address": postgres },
+        ...{ "data_dir": this.#folder, "bin_dir": programs, pgpass: `${this.#folder}.pgpass` },
         authentication: { superuser: login, replication: login, rewind: login },
-        pg_hba: ["host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust"],
-        parameters: { unix_socket_directories: "" },
+        "pg_hba": ["host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust"],
+        parameters: { "unix_socket_directories": "" },
       },
     };
     await Deno.writeTextFile(this.#config, JSON.stringify(settings));
   }
 
+  /** Starts Patroni, as the user of PostgreSQL, which refuses root. */
   start(): void {
-    asUser("patroni", [this.#config]).spawn().unref();
+    const user = ["setpriv", `--reuid=${USER}`, `--regid=${USER}`, "--init-groups"];
+    this.#patroni = new Deno.Command("sh", {
+      args: ["-c", `log=$1; shift; exec "$@" >>$log 2>&1`, "sh", this.#log, ...user, "patroni"]
+        .concat(this.#config),
+      ...{ cwd: "/", stdin: "null", stdout: "null", stderr: "null" },
+    }).spawn();
   }
 
   /** Whether Patroni's API says that this member has the role, and runs. */
   async is(role: Role): Promise<boolean> {
     try {
-      const response = await fetch(`http://127.0.0.1:${this.#apiPort}/${role}`, {
-        signal: AbortSignal.timeout(1000),
+      const response = await fetch(`http://127.0.0.1:${this.apiPort}/${role}`, {
+        signal: AbortSignal.timeout(API_TIMEOUT_MS),
       });
       await response.body?.cancel();
       return response.status === 200;
@@ -129,9 +123,9 @@ export class Member {
     }
   }
 
-  /** Asks Patroni to make another member the leader. */
+  /** Asks Patroni to make another member the leader. Returns when that has happened. */
   async switchOver(): Promise<void> {
-    const response = await fetch(`http://127.0.0.1:${this.#apiPort}/switchover`, {
+    const response = await fetch(`http://127.0.0.1:${this.apiPort}/switchover`, {
       method: "POST",
       body: JSON.stringify({ leader: this.name }),
     });
@@ -146,19 +140,28 @@ export class Member {
 
   /** Kills Patroni and PostgreSQL. */
   async kill(): Promise<void> {
-    await this.#signal("KILL", [...await this.#patroniPids(), ...await this.#databasePids()]);
+    const pids = await this.#databasePids();
+    await this.#signal("KILL", [...this.#patroniPids, ...pids]);
+    await this.#patroni?.status;
+    this.#patroni = null;
   }
 
   async stop(): Promise<void> {
-    await this.#signal("STOP", [...await this.#patroniPids(), ...await this.#databasePids()]);
+    await this.#signal("STOP", [...this.#patroniPids, ...await this.#databasePids()]);
   }
 
+  /** PostgreSQL goes on before Patroni can make it a replica. */
   async goOn(): Promise<void> {
-    await this.#signal("CONT", [...await this.#databasePids(), ...await this.#patroniPids()]);
+    await this.#signal("CONT", [...await this.#databasePids(), ...this.#patroniPids]);
   }
 
-  async #patroniPids(): Promise<string[]> {
-    return (await run("pgrep", ["-f", this.#config])).split("\n").filter((pid) => pid !== "");
+  /** Returns how often the log of Patroni and PostgreSQL has this text. */
+  async logged(text: string): Promise<number> {
+    return (await Deno.readTextFile(this.#log)).split(text).length - 1;
+  }
+
+  get #patroniPids(): string[] {
+    return this.#patroni === null ? [] : [`${this.#patroni.pid}`];
   }
 
   /** The postmaster, and its processes. */
@@ -170,7 +173,9 @@ export class Member {
       return [];
     }
     const pid = text.split("\n")[0]!;
-    return [pid, ...(await run("pgrep", ["-P", pid])).split("\n").filter((each) => each !== "")];
+    // The number may be another program's by now.
+    const [name] = await linesOf("ps", ["-o", "comm=", "-p", pid]);
+    return name === "postgres" ? [pid, ...await linesOf("pgrep", ["-P", pid])] : [];
   }
 
   async #signal(signal: string, pids: readonly string[]): Promise<void> {
@@ -182,10 +187,10 @@ export class Member {
 export class PatroniCluster implements AsyncDisposable {
   readonly etcd: Etcd;
   readonly members: readonly Member[];
-  readonly #folder: string;
+  readonly folder: string;
 
   private constructor(folder: string) {
-    this.#folder = folder;
+    this.folder = folder;
     this.etcd = new Etcd(folder);
     this.members = ["one", "two", "three"].map((name) => new Member(name, folder, this.etcd.port));
   }
@@ -195,52 +200,72 @@ export class PatroniCluster implements AsyncDisposable {
     const folder = await Deno.makeTempDir();
     await run("chown", [USER, folder]);
     const cluster = new PatroniCluster(folder);
-    cluster.etcd.start();
-    for (const member of cluster.members) await member.configure(programs);
-    const [first] = cluster.members;
-    first!.start();
-    await until(() => first!.is("primary"));
-    for (const member of cluster.members.slice(1)) member.start();
-    await cluster.untilWhole();
-    await cluster.execute(first!, `CREATE DATABASE ${DATABASE}`, "postgres");
+    try {
+      cluster.etcd.start();
+      for (const member of cluster.members) await member.configure(programs);
+      const [first] = cluster.members;
+      first!.start();
+      await until(() => first!.is("primary"));
+      for (const member of cluster.members.slice(1)) member.start();
+      await cluster.untilWhole();
+      await cluster.execute(first!, `CREATE DATABASE ${DATABASE}`, "postgres");
+    } catch (error) {
+      await cluster[Symbol.asyncDispose]();
+      throw error;
+    }
     return cluster;
   }
 
   /** Waits until there is a leader, and all others follow it. */
   async untilWhole(): Promise<void> {
-    await until(async () => {
-      const primaries = await Promise.all(this.members.map((member) => member.is("primary")));
-      const replicas = await Promise.all(this.members.map((member) => member.is("replica")));
-      return primaries.filter(Boolean).length === 1 &&
-        replicas.filter(Boolean).length === this.members.length - 1;
-    }, 200);
+    const countOf = async (role: Role): Promise<number> =>
+      (await Promise.all(this.members.map((member) => member.is(role)))).filter(Boolean).length;
+    await until(
+      async () =>
+        await countOf("primary") === 1 && await countOf("replica") === this.members.length - 1,
+      ...[200, WHOLE_MS_MAX] as const,
+    );
   }
 
   /** Returns the leader; undefined: there is none now. */
   async leader(): Promise<Member | undefined> {
-    for (const member of this.members) if (await member.is("primary")) return member;
-    return undefined;
+    const are = await Promise.all(this.members.map((member) => member.is("primary")));
+    return this.members[are.indexOf(true)];
   }
 
   /** The address in libpq's form, with all members. */
   get url(): string {
     const hosts = this.members.map(({ port }) => `127.0.0.1:${port}`).join(",");
-    return `postgres://${USER}:${PASSWORD}@${hosts}/${DATABASE}?target_session_attrs=read-write`;
+    return `${this.urlOf(hosts)}?target_session_attrs=read-write`;
   }
 
-  /** Executes SQL at a member. */
+  urlOf(hosts: string, database = DATABASE): string {
+    return `postgres://${USER}:${PASSWORD}@${hosts}/${database}`;
+  }
+
+  /** Executes SQL at a member. @returns Values, a row a line. */
   async execute({ port }: Member, sql: string, database = DATABASE): Promise<string> {
-    const url = `postgres://${USER}:${PASSWORD}@127.0.0.1:${port}/${database}`;
-    return (await run("psql", ["-X", "-q", "-A", "-t", "-c", sql, url])).trimEnd();
+    const values = await query(this.urlOf(`127.0.0.1:${port}`, database), sql);
+    if (values === null) throw new Error(`PostgreSQL has not executed: ${sql}`);
+    return values;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const member of this.members) {
-      await member.goOn();
       await member.kill();
       member.relay[Symbol.dispose]();
     }
     await this.etcd.kill();
-    await Deno.remove(this.#folder, { recursive: true });
+    await Deno.remove(this.folder, { recursive: true });
   }
+}
+
+/** Executes SQL, as a program of the application does. @returns Null: there was no answer, or an error. */
+export async function query(url: string, sql: string): Promise<string | null> {
+  const { success, stdout } = await new Deno.Command("timeout", {
+    args: ["5", "psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql, url],
+    env: { PGCONNECT_TIMEOUT: "2" },
+    ...{ stdin: "null", stderr: "null", cwd: "/" },
+  }).output();
+  return success ? textOf(stdout).trimEnd() : null;
 }

@@ -124,10 +124,11 @@ export function residentKib(pid: number): number {
   return Number(/VmRSS:\s+(\d+)/.exec(Deno.readTextFileSync(`/proc/${pid}/status`))![1]);
 }
 
-/** Waits until `holds`. @throws Error when that takes longer than an event may. */
+/** Waits until `holds`. @throws Error when that takes longer than an event, or this one, may. */
 export async function until(
   holds: () => boolean | Promise<boolean>,
   lookEveryMs = 20,
+  limitMs?: number,
 ): Promise<void> {
   let isOver = false;
   const wait = async (): Promise<void> => {
@@ -136,7 +137,7 @@ export async function until(
     }
   };
   try {
-    await waitingFor(() => `${holds}`, wait());
+    await waitingFor(() => `${holds}`, wait(), limitMs);
   } finally {
     isOver = true;
   }
@@ -225,9 +226,9 @@ export class ServerProcess implements AsyncDisposable {
     this.#child.kill(signal);
   }
 
-  /** Resolves when the process is gone. */
-  async ended(): Promise<Ended> {
-    const { code, signal } = await waitingFor("the server's end", this.#child.status);
+  /** Resolves when the process is gone. @param limitMs As that of `waitingFor`. */
+  async ended(limitMs?: number): Promise<Ended> {
+    const { code, signal } = await waitingFor("the server's end", this.#child.status, limitMs);
     await this.#reading;
     this.#registration[Symbol.dispose]();
     return { code, signal, stderr: this.lines.join("\n"), stdout: "" };
