@@ -37,6 +37,7 @@ const NOT_RUN: readonly (readonly [start: string, reason: string])[] = [
   ["deno task explore", "takes minutes; tests/explorer runs smaller ones"],
   ["deno task kills", "takes minutes; tests/kills kills fewer servers"],
   ["deno task simulate", "takes minutes; tests/simulator runs a few seeds"],
+  ["deno task patroni", "takes minutes, and needs Patroni, etcd and root"],
   ["deno task mutate", "takes an hour; .ci/run tries a few mutants"],
   ["deno task rows init", "documented with a database that is not there"],
   [

@@ -110,14 +110,17 @@ export class Member {
     }).spawn();
   }
 
-  /** Whether Patroni's API says that this member has the role, and runs. */
+  /**
+   * Whether Patroni says that this member has the role, and runs. Its answer to `/primary` says less: that of a leader
+   * whose PostgreSQL starts again is 200.
+   */
   async is(role: Role): Promise<boolean> {
     try {
-      const response = await fetch(`http://127.0.0.1:${this.apiPort}/${role}`, {
+      const response = await fetch(`http://127.0.0.1:${this.apiPort}/patroni`, {
         signal: AbortSignal.timeout(API_TIMEOUT_MS),
       });
-      await response.body?.cancel();
-      return response.status === 200;
+      const said = await response.json();
+      return said.state === "running" && said.role === (role === "primary" ? "master" : role);
     } catch {
       return false;
     }
