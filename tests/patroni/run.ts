@@ -1,7 +1,7 @@
-// `deno task patroni [KIND…] [--failovers N] [--haproxy] [--verbose]`: an origin with a stand-by, two nodes, views, log,
-// meters and canaries before PostgreSQL under Patroni, whose leader is killed, stopped, cut off, switched over, or loses
-// its etcd, N times each. Prints a line for each, with the time without writes beside Patroni's own. Needs the packages
-// patroni, etcd-server and postgresql, with --haproxy also haproxy, and to be run as root.
+// `deno task patroni [KIND…] [--failovers N] [--haproxy] [--verbose]`: an origin with a stand-by, two nodes, views,
+// log, meters and canaries before PostgreSQL under Patroni, whose leader is killed, stopped, cut off, switched over, or
+// loses its etcd, N times each. Prints a line for each, with the time without writes beside Patroni's own. Needs the
+// packages patroni, etcd-server and postgresql, with --haproxy also haproxy, and to be run as root.
 import { Canary } from "../chaos/canary.ts";
 import { METERED, pause, WRONG_VALUE } from "../chaos/disturbed.ts";
 import { freePorts } from "../support/free_ports.ts";
