@@ -15,8 +15,11 @@ const NO_PORT = 1;
 const READS_BETWEEN = 100;
 /** Requests that a stopped server receives. */
 const STOPPED_READS = 5;
-/** While a wrong value is sought, a disturbance follows another after this time, also without progress. */
-const PROGRESS_MS = 500;
+/** While a wrong value is sought, a disturbance follows another after this time: a meter looks once a second. */
+const CALM_MS = 4000;
+const LOOK_MS = 200;
+/** Between two writes of a writer then. */
+const WRITE_REST_MS = 100;
 /** How long it may take then until everything has ended. */
 const END_MS = 10_000;
 /** Keys in which faults are planted after a run. */
@@ -39,6 +42,7 @@ export abstract class Disturbed<Kind extends string, Ran> {
   protected readonly disturbances: Record<string, number> = {};
   protected kind: Kind | "start" = "start";
   protected isOver = false;
+  #isSeeking = false;
   /** Counts moments: all that the test sees, in its order. */
   protected now = 0;
   readonly #random: () => number;
@@ -129,15 +133,17 @@ export abstract class Disturbed<Kind extends string, Ran> {
   /**
    * Lets the clients get on, and disturbs them, until a meter or a canary finds a wrong value.
    *
+   * @param limitMs From the moment on when all servers serve.
    * @returns The line of the first finding; null: there was none within the time.
    */
   async seek(limitMs: number): Promise<string | null> {
+    this.#isSeeking = true;
     const ended = Promise.withResolvers<null>();
+    await this.start();
     const timer = setTimeout(() => ended.resolve(null), limitMs);
     const seeking = (async () => {
-      await this.start();
       for (;;) {
-        await Promise.race([this.progress(), pause(PROGRESS_MS)]);
+        await pause(CALM_MS);
         await this.disturb(this.kinds[this.choose(this.kinds.length)]!);
       }
     })().catch(() => ended.promise);
@@ -145,7 +151,7 @@ export abstract class Disturbed<Kind extends string, Ran> {
       for (;;) {
         const [line] = this.wrongValues;
         if (line !== undefined) return line;
-        await pause(PROGRESS_MS);
+        await pause(LOOK_MS);
       }
     })();
     try {
@@ -154,6 +160,11 @@ export abstract class Disturbed<Kind extends string, Ran> {
       clearTimeout(timer);
       await Promise.race([this.stop(), pause(END_MS)]);
     }
+  }
+
+  /** To be awaited between two writes: while a wrong value is sought, keys must not change all the time. */
+  protected async rest(): Promise<void> {
+    if (this.#isSeeking) await pause(WRITE_REST_MS);
   }
 
   /** The messages of meters about wrong values. */

@@ -70,7 +70,7 @@ export class NodesChaos extends DisturbedRows<Kind, NodesRan> {
   /** As `seek`, with a canary at the origin and the nodes. */
   override async seek(limitMs: number): Promise<string | null> {
     const seeking = super.seek(limitMs);
-    await until(() => this.#nodes.length === NODES);
+    await until(() => this.#origin !== undefined);
     const caches = this.#places.map(({ port }) => `127.0.0.1:${port}`).join(",");
     const canary = new Canary(this.#originRelay.port, caches);
     try {
@@ -203,6 +203,7 @@ export class NodesChaos extends DisturbedRows<Kind, NodesRan> {
     const client = this.client(relay.port);
     const by = `a writer at ${relay === this.#originRelay ? "the origin" : "a node"}`;
     while (!this.isOver) {
+      await this.rest();
       const [key, value] = [this.anyKey(), `v${this.#values++}`];
       const write = this.recording.begin(by, "ms", key, value, this.now++);
       const reply = await client.try(`ms ${key} ${value.length} c\r\n${value}\r\n`);

@@ -151,7 +151,7 @@ export class ViewsChaos extends Disturbed<Kind, ViewsRan> {
         await kill(this.#origin);
         return await this.#replaceOrigin();
       case "views read again":
-        // Another longest age: the keys of every view are emptied.
+        // Other queries: the keys of every view are emptied.
         await this.#writeViews(1 + this.choose(1000));
         return this.#origin.signal("SIGHUP");
       case "database killed":
@@ -161,8 +161,10 @@ export class ViewsChaos extends Disturbed<Kind, ViewsRan> {
     }
   }
 
-  async #writeViews(maxAge: number): Promise<void> {
-    const views = Object.entries(VIEWS).map(([key, view]) => [key, { ...view, "max-age": maxAge }]);
+  async #writeViews(edition: number): Promise<void> {
+    const views = Object.entries(VIEWS).map((
+      [key, view],
+    ) => [key, { ...view, query: `${view.query} /* ${edition} */` }]);
     await Deno.writeTextFile(
       `${this.#folder}/views.jsonc`,
       JSON.stringify(Object.fromEntries(views)),
@@ -277,6 +279,7 @@ export class ViewsChaos extends Disturbed<Kind, ViewsRan> {
   async #write(): Promise<void> {
     await using writer = new TableWriter(this.database);
     while (!this.isOver) {
+      await this.rest();
       const id = this.choose(ITEMS);
       const place = this.choose(PLACES);
       try {

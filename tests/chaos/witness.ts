@@ -16,6 +16,8 @@ const ROOMS: readonly (readonly [folder: string, where: readonly string[]])[] = 
   ["store/operations/row", ["rows SQLite", "rows PostgreSQL", "views PostgreSQL"]],
   ["store/row_cache", ["rows SQLite", "rows PostgreSQL", "views PostgreSQL"]],
 ];
+/** A line of a canary, or of a meter. */
+const FINDING = /^(?:stale|lost) |a cached value is/;
 /** What starting servers, and ending them, may take beside. */
 const MORE_MS = 60_000;
 
@@ -39,7 +41,8 @@ async function seenIn(fault: Fault, copy: Copy): Promise<string | null> {
         ...["tests/chaos/seek.ts", args, limitSec * 1000 + MORE_MS] as const,
       );
       const seconds = Math.round((performance.now() - beganMs) / 1000);
-      if (code === 1) return `${place}, ${seconds} s: ${output.trim().split("\n").at(-1)}`;
+      const line = output.split("\n").find((each) => FINDING.test(each));
+      if (code === 1 && line !== undefined) return `${place}, ${seconds} s: ${line}`;
     }
     return null;
   } finally {

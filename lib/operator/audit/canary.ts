@@ -28,6 +28,7 @@ export interface CanaryObserver {
   stale(read: WrongRead): void;
   /** The database itself lacks a write that was acknowledged, or another program writes the key. */
   lost(read: WrongRead): void;
+  /** The origin or a cache has failed, which had answered before; it counts what follows until it answers again. */
   failed(error: PeerError): void;
 }
 
@@ -127,7 +128,7 @@ export class Canary {
       known.floor = Math.max(known.floor, sent);
     } catch (error) {
       this.counts.unwritten++;
-      this.#fail(error);
+      this.#fail(error, this.#writer);
     }
   }
 
@@ -144,41 +145,48 @@ export class Canary {
       else if (!known.unknown.has(read)) await this.#judge(known, reader.name, read, expected);
     } catch (error) {
       this.counts.unread++;
-      this.#fail(error);
+      this.#fail(error, reader);
     }
   }
 
-  /** @throws PeerError */
   async #judge(
-    { key, sent }: Known,
+    known: Known,
     cache: string,
     read: WriteNumber,
     expected: WriteNumber,
   ): Promise<void> {
+    const end = await this.#hasLost(known, expected) ? "lost" : "stale";
+    this.counts[end]++;
+    this.#observer[end]({ cache, key: known.key, read, expected });
+  }
+
+  /** Whether the database says that it has no write from `expected` on. */
+  async #hasLost({ key, sent }: Known, expected: WriteNumber): Promise<boolean> {
     const { address, dial } = this.#origin;
-    const view = await OriginView.connect(address, dial);
-    let isCommitted = false;
+    let view: OriginView | undefined;
     try {
+      view = await OriginView.connect(address, dial);
       const [row] = await view.read([key]);
       const committed = row!.value?.sha256;
       for (let number = expected; number <= sent; number++) {
-        isCommitted ||= committed === sha256(this.#valueOf(number));
+        if (committed === sha256(this.#valueOf(number))) return false;
       }
+      return true;
+    } catch (error) {
+      this.#fail(error, this.#writer);
+      return false;
     } finally {
-      view.close();
+      view?.close();
     }
-    const end = isCommitted ? "stale" : "lost";
-    this.counts[end]++;
-    this.#observer[end]({ cache, key, read, expected });
   }
 
   #valueOf(number: WriteNumber): string {
     return `${this.#run} ${number}`;
   }
 
-  #fail(error: unknown): void {
+  #fail(error: unknown, { failures }: Link): void {
     if (!(error instanceof PeerError)) throw error;
-    this.#observer.failed(error);
+    if (failures === 1) this.#observer.failed(error);
   }
 }
 
@@ -197,6 +205,8 @@ interface Known {
 class Link {
   readonly name: string;
   readonly #target: Target;
+  /** In a row. */
+  failures = 0;
   #peer: Peer | null = null;
 
   constructor(target: Target) {
@@ -207,10 +217,13 @@ class Link {
   /** @throws PeerError */
   async ask<Reply>(exchange: (peer: Peer) => Promise<Reply>): Promise<Reply> {
     const { address, dial } = this.#target;
-    this.#peer ??= await Peer.connect(address, dial);
     try {
-      return await exchange(this.#peer);
+      this.#peer ??= await Peer.connect(address, dial);
+      const reply = await exchange(this.#peer);
+      this.failures = 0;
+      return reply;
     } catch (error) {
+      this.failures++;
       this.close();
       throw error;
     }

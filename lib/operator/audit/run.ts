@@ -9,7 +9,7 @@ import {
   refusedForPermissions,
 } from "../../process/permissions.ts";
 import { readProcessInfo } from "../../process/info.ts";
-import { handleSignals } from "../../process/signals.ts";
+import { handleSignals, listenToSignals } from "../../process/signals.ts";
 import { reasonOf } from "../../process/reason.ts";
 import { type DialOptions, readDialOptions } from "../../peers/dial.ts";
 import { auditCache, noCounts } from "./audit.ts";
@@ -75,6 +75,7 @@ async function runCanary(options: AuditOptions): Promise<ExitCode> {
   const fail = (error: PeerError): void =>
     writeRefusal(logFormat, "canary_failed", `${new Date().toISOString()} ${error.message}`);
   const stopped = new AbortController();
+  listenToSignals();
   handleSignals(() => stopped.abort(), () => {});
   let canary: Canary;
   try {

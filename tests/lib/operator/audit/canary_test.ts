@@ -1,7 +1,7 @@
-import { assertEquals, assertGreater, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertGreater, assertMatch, assertStringIncludes } from "@std/assert";
 import { testDatabases } from "../../../support/servers/databases.ts";
 import { startNode, startOrigin } from "../../../support/servers/origin_process.ts";
-import { MAIN, ServerProcess } from "../../../support/servers/server_process.ts";
+import { MAIN, ServerProcess, until } from "../../../support/servers/server_process.ts";
 import { textOf } from "../../../support/sessions/side.ts";
 
 const OK = 0;
@@ -79,6 +79,31 @@ testDatabases("a canary goes on without its origin", async (database) => {
   assertEquals(lines, ["canary writes=0 unwritten=2 reads=0 unread=4 stale=0 lost=0"]);
   assertStringIncludes(stderr, `127.0.0.1:${port}: `);
   assertEquals(code, UNAVAILABLE);
+});
+
+testDatabases("a canary prints its counts at SIGTERM", async (database) => {
+  await using origin = await startOrigin(database);
+  using client = await origin.connect();
+  const child = new Deno.Command(Deno.execPath(), {
+    args: [
+      ...["run", "--no-prompt", "--allow-net=127.0.0.1", MAIN, "audit", "--canary", "k"],
+      ...["--origin", `127.0.0.1:${origin.port}`],
+    ],
+    stdin: "null",
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  await until(async () => {
+    await client.send("get k\r\n");
+    return (await client.until("END\r\n")).startsWith("VALUE");
+  });
+  child.kill("SIGTERM");
+  const { code, stdout } = await child.output();
+  assertMatch(
+    textOf(stdout),
+    /^canary writes=\d+ unwritten=0 reads=\d+ unread=0 stale=0 lost=0\n$/,
+  );
+  assertEquals(code, OK);
 });
 
 Deno.test("a key that no text command can have is no canary", async () => {
