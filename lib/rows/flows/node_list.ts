@@ -55,6 +55,8 @@ interface Node {
   isLost: boolean;
   /** Whether its silence was told. */
   isSilent: boolean;
+  /** Whether its loss is this origin's own, which had no time to give: its return is not told either. */
+  isLostQuietly: boolean;
   /** Whether a deletion has waited for it in vain. */
   hasDelayed: boolean;
 }
@@ -132,6 +134,7 @@ export class NodeList {
     this.#forgetOld(nowMs);
     const before = this.#find(old);
     let lastMs = before?.renewedMs;
+    let isQuiet = before?.isLostQuietly ?? false;
     if (before !== undefined) {
       this.#end(before, nowMs);
       this.#nodes.delete(numberOf(old));
@@ -139,6 +142,7 @@ export class NodeList {
     for (const [number, node] of this.#nodes) {
       if (!node.isLost || node.name !== name) continue;
       lastMs = Math.max(lastMs ?? 0, node.renewedMs);
+      isQuiet ||= node.isLostQuietly;
       this.#nodes.delete(number);
     }
     if (this.#nodes.size >= NODES_MAX && !this.#forgetEnded(nowMs)) return null;
@@ -156,10 +160,11 @@ export class NodeList {
       pending: [],
       isLost: false,
       isSilent: false,
+      isLostQuietly: false,
       hasDelayed: false,
     });
     const kind = lastMs === undefined ? "joined" : "returned";
-    this.tell({ name, kind, ageMs: nowMs - (lastMs ?? nowMs) });
+    if (!isQuiet) this.tell({ name, kind, ageMs: nowMs - (lastMs ?? nowMs) });
     return `${number}-${secret}`;
   }
 
@@ -283,8 +288,7 @@ export class NodeList {
   watch(nowMs: number): void {
     for (const node of this.#nodes.values()) {
       if (node.isLost || node.isSilent || nowMs < node.untilMs) continue;
-      // It asks, and this origin has no time itself.
-      if (nowMs < node.renewedMs + this.#memberMs) continue;
+      if (this.#isWaiting(node, nowMs)) continue;
       node.isSilent = true;
       this.tell({ name: node.name, kind: "silent", ageMs: nowMs - node.renewedMs });
     }
@@ -336,11 +340,19 @@ export class NodeList {
     return oldest !== undefined && nowMs - oldest.sinceMs >= DELAY_SHARE * this.#memberMs;
   }
 
+  /** Whether a node whose time is over has asked in time: this origin had none to give. */
+  #isWaiting({ renewedMs }: Node, nowMs: number): boolean {
+    return nowMs < renewedMs + this.#memberMs;
+  }
+
   /** Ends the session of a node whose time is over. @returns Whether it has ended. */
   #hasEnded(node: Node, nowMs: number): boolean {
     if (!node.isLost && nowMs >= node.untilMs) {
       this.#end(node, nowMs);
-      this.tell({ name: node.name, kind: "lost", ageMs: nowMs - node.renewedMs });
+      node.isLostQuietly = this.#isWaiting(node, nowMs);
+      if (!node.isLostQuietly) {
+        this.tell({ name: node.name, kind: "lost", ageMs: nowMs - node.renewedMs });
+      }
     }
     return node.isLost;
   }

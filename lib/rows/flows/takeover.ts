@@ -16,6 +16,8 @@ export class OccupiedError extends Error {
 
 /** Pause between two attempts to get the lock of the active origin. */
 const LOCK_PAUSE_MS = 200;
+/** How long a stand-by leaves the lock to the active origin after the database has lost all connections. */
+const YIELD_MS = 1000;
 /** How much slower the clock of the origin before may run, as a share of the time that it may still serve. */
 export const DRIFT_SHARE = 0.1;
 /** Beside that: a timer may be early. */
@@ -44,9 +46,11 @@ export function* takeOver(
   driftShare = DRIFT_SHARE,
 ): RowFlow<Taken> {
   let told: string | null | undefined;
+  let hasRival = false;
   const tell = (problem: string | null): void => {
     if (problem !== told) onWait(problem);
     told = problem;
+    hasRival ||= problem === null;
   };
   for (;;) {
     try {
@@ -56,7 +60,25 @@ export function* takeOver(
       tell(reasonOf(error));
       yield* step({ kind: "sleep", ms: LOCK_PAUSE_MS });
     }
+    if (hasRival) yield* yieldToRival(tell);
   }
+}
+
+/**
+ * Waits until the database answers again, and then for the active origin: its lock has ended with the database's
+ * connections, too, and it asks for it again.
+ */
+function* yieldToRival(tell: (problem: string | null) => void): RowFlow<void> {
+  for (;;) {
+    try {
+      if (yield* step({ kind: "lockOrigin" })) yield* step({ kind: "unlockOrigin" });
+      break;
+    } catch (error) {
+      tell(reasonOf(error));
+      yield* step({ kind: "sleep", ms: LOCK_PAUSE_MS });
+    }
+  }
+  yield* step({ kind: "sleep", ms: YIELD_MS });
 }
 
 function* tryTakeover(

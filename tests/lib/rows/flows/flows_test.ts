@@ -431,6 +431,26 @@ Deno.test("a stand-by tells each new problem once, and tries again; another star
   assertEquals(take("force", { lockOrigin: problems }).end, "down");
 });
 
+Deno.test("a stand-by that had a rival leaves it the lock once when the database is back after a loss", () => {
+  const lost = new Error("lost");
+  const yields = ["lockOrigin", "unlockOrigin", "sleep 1000"];
+  const back = take("standby", {
+    lockOrigin: [false, lost, lost, true, false, false, true],
+    takeOver: [taken()],
+  });
+  const waits = ["sleep 200", "lockOrigin", "readEpoch"];
+  assertEquals(back.steps, [
+    ...["lockOrigin", "readEpoch", "sleep 200", "lockOrigin"],
+    // The database is away, and back.
+    ...["sleep 200", "lockOrigin", "sleep 200", ...yields],
+    // The rival has the lock again, for a while.
+    ...["lockOrigin", "readEpoch", ...waits, ...waits, "takeOver", "sleep 0"],
+  ]);
+  assertEquals([back.told, back.end], [[null, "lost", null], TAKEN]);
+  const gone = take("standby", { lockOrigin: [false, lost], takeOver: [taken()] });
+  assertEquals(gone.steps.slice(4), ["sleep 200", ...yields, "lockOrigin", "takeOver", "sleep 0"]);
+});
+
 Deno.test("a forced takeover waits for no lock before it, and for an origin without a time after it", () => {
   const timed = take("force", { lockOrigin: [false], takeOver: [taken({ servedMs: 500 })] });
   assertEquals(timed.steps, ["lockOrigin", "takeOver", "sleep 570 for the lock"]);

@@ -522,6 +522,26 @@ Deno.test("a node that returns is silent again when its time is over once more, 
   assertEquals(told, ["returned", "lost"]);
 });
 
+Deno.test("a node that asks while its origin has no time is lost without a word, and returns so", () => {
+  const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
+  const told: string[] = [];
+  list.tell = ({ kind }) => told.push(kind);
+  let session = list.join("one", "", 0)!;
+  list.renew(session, Infinity, 0);
+  for (const nowMs of [3 * MEMBER_MS, 4 * MEMBER_MS, 5 * MEMBER_MS]) {
+    list.renew(session, 0, nowMs);
+    const deletion = list.delete(keySet(KEY), nowMs + 1);
+    assert(list.isDone(deletion, nowMs + 1), "no write waits");
+    assertEquals(list.renew(session, 0, nowMs + 2), null, "its session is over");
+    session = list.join("one", session, nowMs + 3)!;
+  }
+  assertEquals(told, ["joined"]);
+  list.renew(session, Infinity, 6 * MEMBER_MS);
+  list.delete(keySet(KEY), 9 * MEMBER_MS);
+  list.join("one", "", 9 * MEMBER_MS);
+  assertEquals(told, ["joined", "lost", "returned"]);
+});
+
 Deno.test("a node that asks exactly when its confirmation is due gets no time, and its session goes on", () => {
   const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
   const session = list.join("one", "", 0)!;
