@@ -37,6 +37,11 @@ export const ROW_MECHANISMS: Readonly<Record<string, readonly Change[]>> = {
   "further-group-min": [
     ["lib/rows/write_queue.ts", "const FURTHER_GROUP_MIN = 16;", "const FURTHER_GROUP_MIN = 1;"],
   ],
+  "meter": [[
+    "lib/cli/option_table.ts",
+    '"10000",            "with --db or --origin: compare',
+    '"0",                "with --db or --origin: compare',
+  ]],
   "overdue-groups": [
     ["lib/rows/row_loop.ts", "const WRITES_WAIT_MS = 50;", "const WRITES_WAIT_MS = 3_600_000;"],
   ],
