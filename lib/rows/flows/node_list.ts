@@ -348,8 +348,9 @@ export class NodeList {
   /** Ends the session of a node whose time is over. @returns Whether it has ended. */
   #hasEnded(node: Node, nowMs: number): boolean {
     if (!node.isLost && nowMs >= node.untilMs) {
+      // It confirms in time, too.
+      node.isLostQuietly = this.#isWaiting(node, nowMs) && !this.#delays(node, nowMs);
       this.#end(node, nowMs);
-      node.isLostQuietly = this.#isWaiting(node, nowMs);
       if (!node.isLostQuietly) {
         this.tell({ name: node.name, kind: "lost", ageMs: nowMs - node.renewedMs });
       }

@@ -542,6 +542,18 @@ Deno.test("a node that asks while its origin has no time is lost without a word,
   assertEquals(told, ["joined", "lost", "returned"]);
 });
 
+Deno.test("the loss of a node that asks and confirms nothing is told", () => {
+  const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
+  const told: string[] = [];
+  const session = list.join("one", "", 0)!;
+  list.tell = ({ kind }) => told.push(kind);
+  list.renew(session, Infinity, 0);
+  const deletion = list.delete(keySet(KEY), 1);
+  list.renew(session, Infinity, MEMBER_MS);
+  assert(list.isDone(deletion, 2 * MEMBER_MS - 1));
+  assertEquals(told, ["lost"]);
+});
+
 Deno.test("a node that asks exactly when its confirmation is due gets no time, and its session goes on", () => {
   const list = new NodeList(newSecret, MEMBER_MS, DRIFT_SHARE);
   const session = list.join("one", "", 0)!;
